@@ -1,0 +1,3 @@
+module github.com/leaderbridge/leaderbridge
+
+go 1.26.0
