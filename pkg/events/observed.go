@@ -1,0 +1,51 @@
+package events
+
+import "time"
+
+// Status is what an observer knows of an election's present.
+type Status int
+
+// The states of an election.
+const (
+	// Free: the record exists and names nobody.
+	Free Status = iota
+	// Held: the record names a holder whose lease runs.
+	Held
+	// Lapsed: the record names a holder who let the lease run out.
+	Lapsed
+	// Absent: there is no record.
+	Absent
+	// Ended: the leader itself says that its term is over, whatever the
+	// record still says.
+	Ended
+)
+
+// Observed is one state of an election as one replica saw it. States that
+// differ only in RenewTime and Revision are the same state.
+type Observed struct {
+	Status   Status
+	UID      string
+	Revision uint64
+	// Holder is the identity in the record, or the one whose term has Ended.
+	Holder string
+	// At is when the state began, by the observer's wall clock.
+	At time.Time
+	// Reason is why the term ended (Ended), or empty.
+	Reason Reason
+	// Own is true when the observer itself holds this term.
+	Own bool
+	// Gap is true when states may have come and gone unseen since the state
+	// observed before.
+	Gap bool
+
+	AcquireTime          time.Time
+	RenewTime            time.Time
+	LeaseTransitions     *int
+	LeaseDurationSeconds *int
+
+	// EpochFloor is the epoch written in the record; zero when none is.
+	EpochFloor uint64
+	// EpochIsOwn is true when EpochFloor was written for the very term that
+	// the record names, and is therefore its number.
+	EpochIsOwn bool
+}

@@ -1,0 +1,17 @@
+package events
+
+import "errors"
+
+// ErrBehind reports an append that was certainly not made, because the log of
+// the election has grown since the tail that it was based on: read the tail
+// again and reconcile anew.
+var ErrBehind = errors.New("the log has grown since its tail was read")
+
+// Tail is what the log last said about one election.
+type Tail struct {
+	// Seq is the stream sequence of the last event; zero when the log holds
+	// none of this election. It is the condition of the next append.
+	Seq uint64
+	// Last is the event at Seq.
+	Last Event
+}
