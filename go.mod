@@ -3,7 +3,12 @@ module github.com/leaderbridge/leaderbridge
 go 1.26.0
 
 require (
+	github.com/spf13/cobra v1.10.2
+	github.com/spf13/pflag v1.0.9
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sys v0.50.0
+	golang.org/x/term v0.48.0
 	pgregory.net/rapid v1.3.0
 )
+
+require github.com/inconshreveable/mousetrap v1.1.0 // indirect
