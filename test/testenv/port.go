@@ -1,0 +1,38 @@
+package testenv
+
+import (
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"testing"
+)
+
+// Ports below the ranges from which Linux (32768 and up) and macOS (49152 and
+// up) take the source ports of outgoing connections.
+const (
+	firstPort = 12000
+	lastPort  = 32000
+)
+
+// FreePort returns a TCP port that nobody listens on at 127.0.0.1.
+//
+// Listening on port 0 would do for a server that starts once. One that is
+// stopped and started again on its port must not find an outgoing connection
+// there; and a client that keeps dialling a closed port from the range of
+// source ports will, rarely, connect to itself.
+func FreePort(tb testing.TB) int {
+	tb.Helper()
+	for range 100 {
+		port := firstPort + rand.IntN(lastPort-firstPort) // #nosec G404 -- a port is no secret
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			continue
+		}
+		if err := l.Close(); err != nil {
+			tb.Fatalf("close the listener that tried port %d: %v", port, err)
+		}
+		return port
+	}
+	tb.Fatalf("find a free TCP port between %d and %d: a hundred tries found none", firstPort, lastPort)
+	return 0
+}
