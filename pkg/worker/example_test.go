@@ -1,0 +1,41 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/leaderbridge/leaderbridge/pkg/events"
+	"github.com/leaderbridge/leaderbridge/pkg/worker"
+)
+
+// A handler checks its term right before each external write, and hands the
+// epoch to the storage, which refuses an older one.
+func ExampleHandler() {
+	var storage worker.Fence
+	handler := func(ctx context.Context, t worker.Term) error {
+		for i := 1; i <= 2; i++ {
+			if err := t.Check(); err != nil {
+				return err
+			}
+			if err := storage.Check(t.Epoch); err != nil {
+				return err
+			}
+			fmt.Printf("%s writes item %d in epoch %d\n", t.Role, i, t.Epoch)
+		}
+		return nil
+	}
+
+	term := worker.Term{
+		Election: events.Election{Cluster: "default", Namespace: "prod", Lease: "scheduler"},
+		Role:     "invoices", Epoch: 7, Leader: "pod-b", Identity: "worker-1",
+	}
+	grant := worker.NewGrant(context.Background(), term, worker.Now().Add(10*time.Second), time.Second)
+	fmt.Println("error:", grant.Run(handler, nil))
+	fmt.Println("an old writer:", storage.Check(6))
+	// Output:
+	// invoices writes item 1 in epoch 7
+	// invoices writes item 2 in epoch 7
+	// error: <nil>
+	// an old writer: the request's epoch 6 is over: epoch 7 has acted
+}
