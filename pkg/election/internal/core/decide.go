@@ -143,7 +143,7 @@ func (s *State) begin(m Moment) {
 
 // eligibleAt is the first moment at which the lock may be taken (S1).
 func (s *State) eligibleAt() Instant {
-	if !s.track.known || s.track.obs.Record.Strategy != "" {
+	if !s.track.known || s.track.unseen || s.track.obs.Record.Strategy != "" {
 		return Never
 	}
 	t := max(s.tryAt, s.heldBack, s.track.heldUntil)

@@ -100,10 +100,13 @@ func (s *State) takeUnwritten(m Moment, in WriteFailed) {
 	case Conflict:
 		// Somebody else wrote. The watch has said who or is about to, unless
 		// it is away; a leader must know at once.
+		if s.track.obs.Exists == p.base.Exists && s.track.obs.Revision == p.base.Revision {
+			s.track.unseen = true
+		}
 		switch {
 		case p.kind != Acquire || !s.watching:
 			s.unsure, s.readAt = true, m.Now
-		case s.track.obs.Exists == p.base.Exists && s.track.obs.Revision == p.base.Revision:
+		case s.track.unseen:
 			s.tryAt = retry
 			s.readAt = min(s.readAt, retry)
 		}

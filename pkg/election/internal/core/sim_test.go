@@ -61,8 +61,9 @@ type world struct {
 	rec    Record
 	past   []Observation
 
-	removed map[string]bool // terms whose lock was deleted under them
-	saw     map[string]bool // who was shown which term
+	removed map[string]bool          // terms whose record was deleted or overwritten
+	saw     map[string]time.Duration // when who was shown which term
+	sent    map[string]time.Duration // when the acquire write of a term was sent
 
 	replicas []*replica
 	terms    int
@@ -155,6 +156,7 @@ func (r *replica) notify(obs Observation) {
 func (r *replica) now() Instant { return Instant(r.w.now + r.offset) }
 
 // step feeds the candidate, as soon as its process runs.
+
 func (r *replica) step(in Input) {
 	w := r.w
 	if r.frozen > w.now {
@@ -191,7 +193,10 @@ func (r *replica) see(in Input) {
 	case ReadDone:
 		rec = in.Obs.Record
 	}
-	r.w.saw[r.id+rec.Holder+rec.Acquired.String()] = true
+	key := r.id + rec.Holder + rec.Acquired.String()
+	if _, ok := r.w.saw[key]; !ok {
+		r.w.saw[key] = r.w.now
+	}
 }
 
 // freeze stops the process for a while. What reaches it meanwhile waits, in
@@ -218,6 +223,9 @@ func (r *replica) do(a Action) {
 	case Read:
 		r.request(func() Input { return ReadDone{ID: a.ID, Obs: w.present()} }, ReadFailed{ID: a.ID})
 	case Write:
+		if a.Kind == Acquire {
+			w.sent[r.id+a.Record.Acquired.String()] = w.now
+		}
 		w.note("%s sends write kind=%d base=%d", r.id, a.Kind, a.Base.Revision)
 		r.request(func() Input { return r.apply(a) }, WriteFailed{ID: a.ID, Outcome: UnknownOutcome})
 	case Begin:
@@ -328,11 +336,12 @@ func (w *world) check(stepped *replica) {
 }
 
 // excused reports whether the younger term is one that no candidate could have
-// known to be too early: the lock was deleted under the older one, and the
-// younger never saw it held by the older. docs/guarantees.md says so.
+// known to be too early: the record of the older one was destroyed, and the
+// younger had not seen it held by the older when it sent its write. docs/guarantees.md says so.
 func (w *world) excused(younger, older *replica) bool {
 	term := older.id + older.state.term.Acquired.String()
-	return w.removed[term] && !w.saw[younger.id+term]
+	shown, ok := w.saw[younger.id+term]
+	return w.removed[term] && (!ok || shown > w.sent[younger.id+younger.state.term.Acquired.String()])
 }
 
 func (r *replica) valid() bool {
@@ -350,6 +359,7 @@ func (w *world) trouble() {
 		r.freeze(w.some(25 * time.Second))
 	case w.chance(k.foreign):
 		w.note("foreign writer")
+		w.removed[w.rec.Holder+w.rec.Acquired.String()] = true
 		rec := Record{Holder: "foreign", Duration: 15 * time.Second, Acquired: time.Unix(int64(w.rev), 0).UTC(), HasTransitions: true}
 		w.put(true, rec)
 	case w.chance(k.remove) && w.exists:
@@ -399,7 +409,7 @@ func (w *world) run(until time.Duration) {
 
 // simulate plays one history and returns it with what it proved wrong.
 func simulate(seed uint64, k knobs) *world {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), knobs: k, faulty: true, removed: map[string]bool{}, saw: map[string]bool{}}
+	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), knobs: k, faulty: true, removed: map[string]bool{}, saw: map[string]time.Duration{}, sent: map[string]time.Duration{}}
 	cfg := Config{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second, DrainTimeout: 5 * time.Second}
 	for i := range k.candidates {
 		r := &replica{

@@ -24,6 +24,10 @@ type Track struct {
 	// somebody who may not have waited for its end.
 	dirtyUntil Instant
 
+	// unseen: a refused write proved that the lock has been in a state that
+	// was not seen yet.
+	unseen bool
+
 	lapsed  bool // the holder's time is over, and a read has confirmed it
 	gap     bool // states may have been missed since the last view
 	rewound bool // the store was set back since the last view
@@ -101,6 +105,13 @@ func (t *Track) learn(now Instant, obs Observation, read bool, sent Instant, own
 	}
 	prev, wasKnown := t.obs, t.known
 	t.obs, t.known = obs, true
+	if t.unseen && (read || !unchanged) {
+		t.unseen = false
+		if !obs.Exists {
+			// Somebody made the lock and it was deleted before we saw whose.
+			t.vanished(now, fallback)
+		}
+	}
 	if unchanged {
 		return same
 	}
@@ -121,18 +132,25 @@ func (t *Track) vanish(now Instant, prev, obs Observation, fallback time.Duratio
 	switch {
 	case SameTerm(prev, obs):
 	case !obs.Exists, obs.UID != prev.UID:
-		if running {
-			t.heldUntil = max(t.heldUntil, now.Add(d))
-			t.dirtyUntil = max(t.dirtyUntil, now.Add(d))
+		// That its time seems over proves nothing here: a renewal that was not
+		// seen may have come before the deletion.
+		if !t.lapsed {
+			t.vanished(now, d)
 		}
 	case obs.Record.Holder != "" && running:
 		t.dirtyUntil = max(t.dirtyUntil, now.Add(d))
 		if !t.gap {
 			// Nothing was missed, so nobody released it either: whoever wrote
 			// this did not wait, and the former holder may not know yet.
-			t.heldUntil = max(t.heldUntil, now.Add(d))
+			t.vanished(now, d)
 		}
 	}
+}
+
+// vanished notes that a holder may be at work for d from now on.
+func (t *Track) vanished(now Instant, d time.Duration) {
+	t.heldUntil = max(t.heldUntil, now.Add(d))
+	t.dirtyUntil = max(t.dirtyUntil, now.Add(d))
 }
 
 // protection is how long a record protects its holder: what is stored in it,
