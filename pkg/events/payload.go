@@ -3,6 +3,7 @@ package events
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -68,7 +69,8 @@ func (o object) get(name string, into any) error {
 		return nil
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		// The cause would quote the value in full, however long it is.
+		return fmt.Errorf("%s is %s, which has the wrong type or range", name, quote(string(raw)))
 	}
 	return nil
 }
@@ -123,4 +125,16 @@ func readPayload(data []byte, e *Event) error {
 	e.AcquireTime = e.AcquireTime.UTC()
 	e.RenewTime = e.RenewTime.UTC()
 	return parseRevision(revision, &e.Revision)
+}
+
+func parseRevision(s string, into *uint64) error {
+	if s == "" {
+		return nil
+	}
+	revision, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return fmt.Errorf("data: revision %s is not a decimal number of 64 bits", quote(s))
+	}
+	*into = revision
+	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/trace"
 )
 
 // The names of the W3C trace context, both as CloudEvents extensions and as
@@ -14,18 +13,17 @@ const (
 	traceStateKey  = "tracestate"
 )
 
-// traceContext returns the context if it is well-formed, and nothing otherwise:
-// W3C Trace Context has a receiver go on without one then, and a transition
-// matters more than its trace. A state without a parent means nothing, and a
-// broken state does not spoil its parent.
+// traceContext returns the context in its canonical form, or nothing if the
+// parent is malformed; a malformed state is left out alone. So W3C Trace
+// Context wants it, and a transition matters more than its trace. Writing the
+// context anew also keeps line breaks and the like out of headers.
 func traceContext(parent, state string) (string, string) {
-	carrier := propagation.MapCarrier{traceParentKey: parent}
-	ctx := propagation.TraceContext{}.Extract(context.Background(), carrier)
-	if !trace.SpanContextFromContext(ctx).IsValid() {
+	if parent == "" {
 		return "", ""
 	}
-	if _, err := trace.ParseTraceState(state); err != nil {
-		return parent, ""
-	}
-	return parent, state
+	var w3c propagation.TraceContext
+	ctx := w3c.Extract(context.Background(), propagation.MapCarrier{traceParentKey: parent, traceStateKey: state})
+	out := propagation.MapCarrier{}
+	w3c.Inject(ctx, out)
+	return out[traceParentKey], out[traceStateKey]
 }

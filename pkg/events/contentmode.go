@@ -1,0 +1,95 @@
+package events
+
+import (
+	"errors"
+	"fmt"
+	"mime"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+)
+
+// ContentMode is one of the two ways in which CloudEvents travel over NATS.
+type ContentMode string
+
+const (
+	// Structured puts attributes and data into the message as one JSON object.
+	// It is the mode of the released NATS binding, and the default.
+	Structured ContentMode = "structured"
+	// Binary puts each attribute into a header of its own, and the data alone
+	// into the message.
+	Binary ContentMode = "binary"
+)
+
+// MaxMessage is the size in bytes, of headers and data together, beyond which
+// [Decode] refuses a message. Everything that [Encode] writes stays below it.
+const MaxMessage = 256 << 10
+
+const (
+	specVersion    = "1.0"
+	contentType    = "Content-Type"
+	structuredType = "application/cloudevents+json"
+	batchType      = "application/cloudevents-batch"
+	dataType       = "application/json"
+	headerPrefix   = "ce-"
+)
+
+func messageSize(header nats.Header, data []byte) int {
+	size := len(data)
+	for name, values := range header {
+		for _, value := range values {
+			size += len(name) + len(value)
+		}
+	}
+	return size
+}
+
+// foldHeader brings the names to lower case. Of names that differ in nothing
+// else, the one already in lower case wins, then the first in byte order, so
+// that the result does not depend on the order of a map.
+func foldHeader(header nats.Header) map[string]string {
+	folded := make(map[string]string, len(header))
+	origin := make(map[string]string, len(header))
+	for name, values := range header {
+		if len(values) == 0 {
+			continue
+		}
+		lower := strings.ToLower(name)
+		if former, ok := origin[lower]; ok && (former == lower || name != lower && former < name) {
+			continue
+		}
+		origin[lower], folded[lower] = name, values[0]
+	}
+	return folded
+}
+
+// contentModeOf follows section 3 of the NATS binding, except that a message
+// without any mark of either mode is structured: so sdk-go writes it.
+func contentModeOf(headers map[string]string) (ContentMode, error) {
+	media := mediaType(headers["content-type"])
+	switch {
+	case media == structuredType, media == "application/cloudevents":
+		return Structured, nil
+	case strings.HasPrefix(media, batchType):
+		return "", errBatch
+	case strings.HasPrefix(media, "application/cloudevents"):
+		return "", fmt.Errorf("event format %s is not supported: want %s", quote(media), structuredType)
+	case headers[headerPrefix+"specversion"] != "":
+		return Binary, nil
+	default:
+		return Structured, nil
+	}
+}
+
+var errBatch = errors.New("a batch of events is not supported: NATS has no batch mode, send each event as a message of its own")
+
+func mediaType(value string) string {
+	if value == "" {
+		return ""
+	}
+	media, _, err := mime.ParseMediaType(value)
+	if err != nil && media == "" {
+		return strings.ToLower(strings.TrimSpace(value))
+	}
+	return media
+}
