@@ -2,7 +2,6 @@ package election
 
 import (
 	"context"
-	"errors"
 
 	"github.com/leaderbridge/leaderbridge/pkg/election/internal/core"
 )
@@ -18,13 +17,13 @@ var (
 	// ErrConflict reports a write that was certainly not made, because the
 	// lock is no longer in the state that the write was based on: somebody
 	// else wrote, created or deleted it.
-	ErrConflict = errors.New("the lock has changed since it was read")
+	ErrConflict = core.ErrConflict
 
 	// ErrRefused reports a request that the store understood and refused for
 	// good as it stands, such as a missing permission or an invalid record. A
 	// write so refused was certainly not made. Wrap it with a text that names
 	// the missing right (verb, resource, namespace) and who lacks it.
-	ErrRefused = errors.New("refused")
+	ErrRefused = core.ErrRefused
 )
 
 // Lock is a record in a store that several candidates compete for. Its methods
