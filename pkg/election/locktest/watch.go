@@ -1,0 +1,253 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/leaderbridge/leaderbridge/pkg/election"
+)
+
+// observer reads a watch and checks that it never goes backwards.
+type observer struct {
+	t    *testing.T
+	ch   <-chan election.Observation
+	last uint64
+}
+
+func watchLock(t *testing.T, l election.Lock) *observer {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	ch, err := l.Watch(ctx)
+	if err != nil {
+		t.Fatalf("watch: %v", err)
+	}
+	return &observer{t: t, ch: ch}
+}
+
+// until returns the first observation that matches.
+func (w *observer) until(match func(election.Observation) bool) election.Observation {
+	w.t.Helper()
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	for {
+		select {
+		case o, open := <-w.ch:
+			if !open {
+				w.t.Fatal("the watch broke")
+			}
+			if o.Revision <= w.last {
+				w.t.Fatalf("the watch went from revision %d to %+v", w.last, o)
+			}
+			w.last = o.Revision
+			if match(o) {
+				return o
+			}
+		case <-timeout.C:
+			w.t.Fatalf("the watch brought nothing that matches within %s; last revision %d", patience, w.last)
+		}
+	}
+}
+
+// reach returns when the watch has brought this very state.
+func (w *observer) reach(want election.Observation) {
+	w.t.Helper()
+	w.until(func(o election.Observation) bool { return same(o, want) })
+}
+
+// gone returns when the watch has brought a deletion, and its revision.
+func (w *observer) gone() uint64 {
+	w.t.Helper()
+	return w.until(func(o election.Observation) bool { return !o.Exists }).Revision
+}
+
+// closed returns when the watch has ended.
+func (w *observer) closed() {
+	w.t.Helper()
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	for {
+		select {
+		case _, open := <-w.ch:
+			if !open {
+				return
+			}
+		case <-timeout.C:
+			w.t.Fatalf("the watch is still open after %s", patience)
+		}
+	}
+}
+
+func testWatchSeesChangesInOrder(t *testing.T, f Fixture) {
+	a, b := f.Open(t), f.Open(t)
+	early := watchLock(t, b) // before the lock exists
+	o := mustCreate(t, a, record("a"))
+	early.reach(o)
+	late := watchLock(t, b)
+	for _, holder := range []string{"a", "", "b", "a"} {
+		o = mustUpdate(t, a, o, record(holder))
+		early.reach(o)
+		late.reach(o)
+	}
+	for range 3 {
+		f.Delete(t)
+		if rev := early.gone(); rev <= o.Revision {
+			t.Fatalf("deletion of revision %d has revision %d", o.Revision, rev)
+		}
+		late.gone()
+		o = mustCreate(t, a, record("a"))
+		early.reach(o)
+		late.reach(o)
+	}
+}
+
+// Whatever is written after Watch has returned must arrive, however soon.
+func testWatchHasNoGap(t *testing.T, f Fixture) {
+	a, b := f.Open(t), f.Open(t)
+	o := mustCreate(t, a, record("a"))
+	for range 30 {
+		ctx, cancel := context.WithCancel(t.Context())
+		ch, err := b.Watch(ctx)
+		if err != nil {
+			cancel()
+			t.Fatalf("watch: %v", err)
+		}
+		w := &observer{t: t, ch: ch}
+		o = mustUpdate(t, a, o, record("a"))
+		w.reach(o)
+		cancel()
+		w.closed()
+	}
+}
+
+func testWatchEndsWithItsContext(t *testing.T, f Fixture) {
+	l := f.Open(t)
+	mustCreate(t, l, record("a"))
+	for _, read := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		ch, err := l.Watch(ctx)
+		if err != nil {
+			cancel()
+			t.Fatalf("watch: %v", err)
+		}
+		w := &observer{t: t, ch: ch}
+		if read { // otherwise end it while something waits to be read
+			w.reach(mustUpdate(t, l, mustRead(t, l), record("a")))
+		}
+		cancel()
+		w.closed()
+	}
+}
+
+// A reader that comes late gets the newest state at last, and blocks nobody.
+func testWatchForASlowReader(t *testing.T, f Fixture) {
+	a, b := f.Open(t), f.Open(t)
+	w, quick := watchLock(t, b), watchLock(t, b)
+	o := mustCreate(t, a, record("a"))
+	for range 200 {
+		o = mustUpdate(t, a, o, record("a"))
+	}
+	quick.reach(o)
+	w.reach(o)
+}
+
+func testWatchBreaks(t *testing.T, f Fixture) {
+	if f.Disturb == nil {
+		t.Log("the store breaks no watches")
+		return
+	}
+	a, b := f.Open(t), f.Open(t)
+	o := mustCreate(t, a, record("a"))
+	w := watchLock(t, b)
+	f.Disturb(t)
+	w.closed()
+
+	// The lock is there again, at once or after a while, and so is the watch.
+	deadline := time.Now().Add(patience)
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		read, err := a.Read(ctx)
+		cancel()
+		if err == nil {
+			if !same(read, o) {
+				t.Fatalf("before the break %+v\nafter it %+v", o, read)
+			}
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("read after the break: %v", err)
+		}
+	}
+	again := watchLock(t, b)
+	again.reach(mustUpdate(t, a, o, record("a")))
+}
+
+// requests are all methods, as calls that tell only whether they failed.
+func requests(l election.Lock, base election.Observation) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"read":   func(ctx context.Context) error { _, err := l.Read(ctx); return err },
+		"create": func(ctx context.Context) error { _, err := l.Create(ctx, record("late")); return err },
+		"update": func(ctx context.Context) error { _, err := l.Update(ctx, base, record("late")); return err },
+		"watch":  func(ctx context.Context) error { _, err := l.Watch(ctx); return err },
+	}
+}
+
+func testEndedContext(t *testing.T, f Fixture) {
+	l := f.Open(t)
+	o := mustCreate(t, l, record("a"))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, request := range requests(l, o) {
+		err := request(ended)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s with a context that has ended: %v", name, err)
+		}
+	}
+	if read := mustRead(t, l); !same(read, o) {
+		t.Fatalf("requests that were not to be made left %+v, want %+v", read, o)
+	}
+}
+
+func testHangingStore(t *testing.T, f Fixture) {
+	if f.Hang == nil {
+		t.Log("the store does not hang")
+		return
+	}
+	l := f.Open(t)
+	o := mustCreate(t, l, record("a"))
+	resume := f.Hang(t)
+	for name, request := range requests(l, o) {
+		const limit, slack = 300 * time.Millisecond, 2 * time.Second
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		start := time.Now()
+		err := request(ctx)
+		took := time.Since(start)
+		cancel()
+		switch {
+		case err == nil:
+			t.Errorf("%s succeeded on a store that hangs", name)
+		case errors.Is(err, election.ErrConflict), errors.Is(err, election.ErrRefused):
+			t.Errorf("%s claims to know what became of it: %v", name, err)
+		}
+		if took > limit+slack {
+			t.Errorf("%s took %s with a limit of %s", name, took, limit)
+		}
+	}
+	resume()
+	// What was sent before may still be made, so only the lock's health is
+	// checked here.
+	deadline := time.Now().Add(patience)
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		_, err := l.Read(ctx)
+		cancel()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("read after the store went on: %v", err)
+		}
+	}
+}
