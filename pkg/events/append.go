@@ -1,0 +1,190 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/synadia-io/orbit.go/jetstreamext"
+)
+
+// Append adds events to the log of an election, in the given order, if the log
+// still ends where the caller thinks: after is the Seq of its tail, zero for a
+// log that is empty. It returns the sequence of the last event.
+//
+// All events are stored, or none, when the log is [Log.Atomic]. Otherwise they
+// are stored one by one, each on condition that it follows the one before, and
+// an error may come with the sequence of the last one that was stored.
+//
+// An append whose condition does not hold, or whose events were stored before,
+// gives ErrBehind. After ErrOutcomeUnknown, as after ErrBehind, the caller
+// reads the tail and decides anew; sending the same events again would do no
+// harm, since the server refuses a retry of an append that was made. The other
+// errors are those of this package's sentinels. Without a deadline in ctx the
+// append gives up after five seconds.
+func (l *Log) Append(ctx context.Context, e Election, after uint64, events ...Event) (uint64, error) {
+	if len(events) == 0 {
+		return after, nil
+	}
+	last, err := l.append(ctx, e, after, events)
+	if err != nil {
+		return last, fmt.Errorf("append %d events of %s after %d to %s: %w", len(events), e.KVKey(), after, l.opts.Stream, err)
+	}
+	return last, nil
+}
+
+func (l *Log) append(ctx context.Context, e Election, after uint64, events []Event) (uint64, error) {
+	messages, err := l.messages(e, events)
+	if err != nil {
+		return 0, err
+	}
+	if err := l.connected(); err != nil {
+		return 0, err
+	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	if len(messages) > 1 && l.atomic.Load() {
+		last, err := l.store(ctx, e, after, messages)
+		if codeOf(err) != codeAtomicDisabled {
+			return last, err
+		}
+		// Somebody has changed the stream, or made it anew.
+		l.atomic.Store(false)
+		if messages, err = l.messages(e, events); err != nil {
+			return 0, err
+		}
+	}
+	last := uint64(0)
+	for i := range messages {
+		seq, err := l.store(ctx, e, after, messages[i:i+1])
+		if err != nil {
+			return last, err
+		}
+		last, after = seq, seq
+	}
+	return last, nil
+}
+
+// messages encodes the events, without a condition.
+func (l *Log) messages(e Election, events []Event) ([]*nats.Msg, error) {
+	messages := make([]*nats.Msg, len(events))
+	for i, event := range events {
+		if event.Election != e {
+			return nil, fmt.Errorf("%w: event %s belongs to %s", ErrRefused, event.Transition, event.Election.KVKey())
+		}
+		header, data, err := Encode(event, l.opts.ContentMode)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+		}
+		header[jetstream.MsgIDHeader] = []string{event.ID()}
+		header[jetstream.ExpectedStreamHeader] = []string{l.opts.Stream}
+		messages[i] = &nats.Msg{Subject: e.Subject(l.opts.Prefix, event.Transition), Header: header, Data: data}
+	}
+	return messages, nil
+}
+
+// maxTries bounds how often an append is sent that was certainly not made, and
+// only for want of room among the appends of others.
+const maxTries = 6
+
+// store sends one step, under the condition that the election's last message
+// is still the one at sequence after. Several messages go as one atomic batch.
+func (l *Log) store(ctx context.Context, e Election, after uint64, step []*nats.Msg) (uint64, error) {
+	// Only the first message of a batch may have a condition; it holds for
+	// all of them.
+	step[0].Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(after, 10)}
+	step[0].Header[jetstream.ExpectedLastSubjSeqSubjHeader] = []string{e.Filter(l.opts.Prefix)}
+	began, high := l.now(), l.high.Load()
+	for try := 1; ; try++ {
+		ack, err := l.send(ctx, step)
+		switch code := codeOf(err); {
+		case err == nil && ack.duplicate, code == codeAtomicDuplicate, code == codeDuplicateInProcess:
+			// The server remembers the id of one of these events. Most likely
+			// they are in the log already, and the condition does not hold.
+			// But ids are remembered for a while after a stream has lost what
+			// they stood for. The condition decides, so ask without an id.
+			if step[0].Header[jetstream.MsgIDHeader] == nil {
+				return 0, fmt.Errorf("%w: %w", ErrBehind, errDuplicate)
+			}
+			for _, m := range step {
+				delete(m.Header, jetstream.MsgIDHeader)
+			}
+		case err == nil:
+			l.noteAppend(ctx, ack.sequence, high)
+			return ack.sequence, nil
+		case try < maxTries && isCrowded(code):
+			if err := pause(ctx, try); err != nil {
+				return 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
+			}
+		default:
+			return 0, l.explainAppend(ctx, began, err)
+		}
+	}
+}
+
+var errDuplicate = errors.New("the stream reports a duplicate although the message has no id")
+
+// isCrowded holds for refusals by a stream that is busy with the appends of
+// others. It takes in 50 batches at a time unless it is told otherwise, and
+// says that one is incomplete when it had no room for its beginning.
+func isCrowded(code jetstream.ErrorCode) bool {
+	return code == codeAtomicIncomplete || code == codeAtomicTooManyInflight || code == codeLastSequenceNotReady
+}
+
+// pause waits a random time that grows with every try, from a few milliseconds
+// to some hundred.
+func pause(ctx context.Context, try int) error {
+	limit := 5 * time.Millisecond << try
+	timer := time.NewTimer(limit/2 + rand.N(limit/2)) // #nosec G404 -- it only spreads load
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// ack is what the server says about a step that was stored.
+type ack struct {
+	sequence  uint64
+	duplicate bool
+}
+
+func (l *Log) send(ctx context.Context, step []*nats.Msg) (ack, error) {
+	if len(step) == 1 {
+		// The caller tries again when there is no responder; it knows why.
+		a, err := l.js.PublishMsg(ctx, step[0], jetstream.WithRetryAttempts(0))
+		if err != nil {
+			return ack{}, err
+		}
+		return ack{sequence: a.Sequence, duplicate: a.Duplicate}, nil
+	}
+	// Nothing is stored before the last message has arrived, and the server
+	// finds gaps, so there is no need to wait for an ack in between.
+	a, err := jetstreamext.PublishMsgBatch(ctx, l.js, step, jetstreamext.BatchFlowControl{AckFirst: false})
+	if err != nil {
+		return ack{}, err
+	}
+	return ack{sequence: a.Sequence}, nil
+}
+
+// noteAppend remembers the sequence of an append. One that is not above all
+// that were seen before the append was sent tells that the stream has lost its
+// end: then the bucket needs repair.
+func (l *Log) noteAppend(ctx context.Context, seq, before uint64) {
+	if seq > before {
+		l.advance(seq)
+		return
+	}
+	l.high.Store(seq)
+	l.opts.Logger.Warn("the log has lost its end: sequences have gone back", "stream", l.opts.Stream, "sequence", seq, "seenBefore", before)
+	if err := l.repairView(ctx); err != nil {
+		l.opts.Logger.Error("cannot repair the leaders' bucket", "bucket", l.opts.Bucket, "error", err)
+	}
+}

@@ -1,0 +1,5 @@
+package events
+
+// SetAtomic makes a log store the events of a step as a batch, or one by one,
+// whatever its stream is.
+func SetAtomic(l *Log, atomic bool) { l.atomic.Store(atomic) }

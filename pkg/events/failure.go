@@ -1,0 +1,171 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// What can go wrong between a program and its log. Only ErrOutcomeUnknown
+// leaves open whether an append was made; it was not after all the others, as
+// far as [Log.Append] does not say otherwise.
+var (
+	// ErrOutcomeUnknown: no answer came. Read the tail to learn more; as long
+	// as the append may still be on its way, its condition and the one of the
+	// next append see to it that only one of the two is made.
+	ErrOutcomeUnknown = errors.New("it is not known whether the append was made")
+	// ErrUnavailable: NATS, JetStream or the stream's leader is away. It
+	// passes by itself: try again later.
+	ErrUnavailable = errors.New("the log cannot be reached now")
+	// ErrNoStream: the stream is not there. [Log.Ensure] creates it.
+	ErrNoStream = errors.New("the log's stream does not exist")
+	// ErrNoJetStream: nobody answers for JetStream at all.
+	ErrNoJetStream = errors.New("JetStream does not answer: it is not enabled on the servers or for this account, or the domain is another")
+	// ErrFull: the stream, the account or the disk has no room.
+	ErrFull = errors.New("the log has no room: raise the limits of the stream or the account, or free disk space")
+	// ErrForbidden: the server denies the permission that the error names.
+	ErrForbidden = errors.New("NATS denies permission")
+	// ErrMisfit: the stream, the bucket or the server is not as the log needs
+	// it, and somebody has to change it.
+	ErrMisfit = errors.New("the log's stream or bucket is not usable as it is")
+	// ErrRefused: the request is not acceptable, and never will be.
+	ErrRefused = errors.New("refused for good")
+)
+
+// The server's error codes that jetstream has no name for; see errors.json in
+// the server's source.
+const (
+	codeAccountResourcesExceeded jetstream.ErrorCode = 10002
+	codeNoPeers                  jetstream.ErrorCode = 10005
+	codeClusterNotAvailable      jetstream.ErrorCode = 10008
+	codeInsufficientResources    jetstream.ErrorCode = 10023
+	codeMemoryExceeded           jetstream.ErrorCode = 10028
+	codeStorageExceeded          jetstream.ErrorCode = 10047
+	codeStreamMismatch           jetstream.ErrorCode = 10060
+	codeReplicasNotSupported     jetstream.ErrorCode = 10074
+	codeStoreFailed              jetstream.ErrorCode = 10077
+	codeSealed                   jetstream.ErrorCode = 10109
+	codeStreamOffline            jetstream.ErrorCode = 10118
+	codeStreamMaxBytes           jetstream.ErrorCode = 10122
+	codeDuplicateInProcess       jetstream.ErrorCode = 10158
+	codeLastSequenceNotReady     jetstream.ErrorCode = 10163
+	codeAtomicDisabled           jetstream.ErrorCode = 10174
+	codeAtomicIncomplete         jetstream.ErrorCode = 10176
+	codeStreamOfflineReason      jetstream.ErrorCode = 10194
+	codeAtomicDuplicate          jetstream.ErrorCode = 10201
+	codeAtomicTooManyInflight    jetstream.ErrorCode = 10210
+)
+
+// codeOf returns the code of the server's refusal, and zero for an error that
+// is none.
+func codeOf(err error) jetstream.ErrorCode {
+	var api *jetstream.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode
+	}
+	return 0
+}
+
+// kindOf finds the sentinel for an error that came out of the NATS client, or
+// nil for one that is no failure of the log.
+func kindOf(err error) error {
+	switch codeOf(err) {
+	case 0:
+	case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant,
+		codeAtomicDuplicate, codeDuplicateInProcess, codeLastSequenceNotReady:
+		return ErrBehind
+	case jetstream.JSErrCodeStreamNotFound:
+		return ErrNoStream
+	case jetstream.JSErrCodeJetStreamNotEnabled, jetstream.JSErrCodeJetStreamNotEnabledForAccount:
+		return ErrNoJetStream
+	case codeStoreFailed, codeAccountResourcesExceeded, codeInsufficientResources, codeMemoryExceeded,
+		codeStorageExceeded, codeStreamMaxBytes:
+		return ErrFull
+	case codeClusterNotAvailable, codeNoPeers, codeStreamOffline, codeStreamOfflineReason,
+		codeAtomicIncomplete, codeAtomicTooManyInflight:
+		return ErrUnavailable
+	case codeStreamMismatch, codeSealed, codeAtomicDisabled:
+		return ErrMisfit
+	default:
+		return ErrRefused
+	}
+	switch {
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
+		return ErrUnavailable
+	case errors.Is(err, nats.ErrMaxPayload):
+		return ErrRefused
+	case errors.Is(err, nats.ErrConnectionDraining), errors.Is(err, nats.ErrReconnectBufExceeded):
+		return ErrUnavailable
+	default:
+		// A deadline, a connection that broke or closed meanwhile, an answer
+		// that cannot be read.
+		return ErrOutcomeUnknown
+	}
+}
+
+// since remembers the connection's last asynchronous error, so that
+// [since.denied] can tell a new one.
+type since struct{ before error }
+
+func (l *Log) now() since { return since{l.nc.LastError()} }
+
+// denied returns the permission violation that arrived since, if it concerns
+// the log. NATS drops what may not be published and says so beside the
+// request, which therefore looks like a timeout.
+func (s since) denied(l *Log) error {
+	last := l.nc.LastError()
+	if last == nil || last == s.before || !errors.Is(last, nats.ErrPermissionViolation) {
+		return nil
+	}
+	text := last.Error()
+	for _, subject := range []string{l.opts.Prefix + "." + eventToken, l.api, nats.InboxPrefix, l.nc.Opts.InboxPrefix} {
+		if subject != "" && strings.Contains(text, subject) {
+			return last
+		}
+	}
+	return nil
+}
+
+// explainRequest finds the sentinel for a request to JetStream's API that
+// failed. Such requests change nothing or can be repeated, so that their
+// outcome is never in doubt.
+func (l *Log) explainRequest(began since, err error) error {
+	if denied := began.denied(l); denied != nil {
+		return fmt.Errorf("%w: %w", ErrForbidden, denied)
+	}
+	kind := kindOf(err)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
+		kind = ErrNoJetStream
+	case kind == ErrOutcomeUnknown:
+		kind = ErrUnavailable
+	}
+	return fmt.Errorf("%w: %w", kind, err)
+}
+
+// explainAppend finds the sentinel for an append that failed. Where nobody
+// answered, it asks the API why: "no responders" is all that NATS says when the
+// stream is gone, has no leader, or JetStream is off.
+func (l *Log) explainAppend(ctx context.Context, began since, err error) error {
+	if denied := began.denied(l); denied != nil {
+		return fmt.Errorf("%w: %w", ErrForbidden, denied)
+	}
+	if !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, jetstream.ErrNoStreamResponse) {
+		return fmt.Errorf("%w: %w", kindOf(err), err)
+	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	info, lookup := l.lookUp(ctx, l.opts.Stream)
+	switch {
+	case errors.Is(lookup, ErrNoStream), errors.Is(lookup, ErrNoJetStream):
+		return lookup
+	case lookup == nil && info.Cluster != nil && info.Cluster.Leader == "":
+		return fmt.Errorf("%w: the stream %s has no leader", ErrUnavailable, l.opts.Stream)
+	default:
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+}
