@@ -21,10 +21,14 @@ const (
 )
 
 // Observed is one state of an election as one replica saw it. States that
-// differ only in RenewTime and Revision are the same state.
+// differ only in RenewTime, Revision and what the record says about epochs are
+// the same state.
 type Observed struct {
-	Status   Status
-	UID      string
+	Status Status
+	UID    string
+	// Revision is that of the record: for Lapsed and Ended, of the last record
+	// that named the term; for Absent, of the deletion, or zero when the store
+	// does not tell.
 	Revision uint64
 	// Holder is the identity in the record, or the one whose term has Ended.
 	Holder string
@@ -32,11 +36,19 @@ type Observed struct {
 	At time.Time
 	// Reason is why the term ended (Ended), or empty.
 	Reason Reason
-	// Own is true when the observer itself holds this term.
+	// Own is true when the term is or was the observer's own (Held, Ended).
 	Own bool
 	// Gap is true when states may have come and gone unseen since the state
 	// observed before.
 	Gap bool
+	// Missed counts the terms since the state before that were seen and could
+	// not be kept.
+	Missed uint64
+	// Confirmed is true when the state was read from the store itself, not
+	// from a cache or a watch, after the log's tail had been read. Nothing
+	// that the tail says can be newer then, whatever the revisions are: the
+	// store may have been set back, or may not have told a revision.
+	Confirmed bool
 
 	AcquireTime          time.Time
 	RenewTime            time.Time
