@@ -1,10 +1,10 @@
 package testenv
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"strconv"
-	"testing"
 )
 
 // Ports below the ranges from which Linux (32768 and up) and macOS (49152 and
@@ -14,14 +14,14 @@ const (
 	lastPort  = 32000
 )
 
-// FreePort returns a TCP port that nobody listens on at 127.0.0.1.
+// FreePort returns a TCP port that nobody listens on at 127.0.0.1. It is safe
+// for concurrent use.
 //
 // Listening on port 0 would do for a server that starts once. One that is
 // stopped and started again on its port must not find an outgoing connection
 // there; and a client that keeps dialling a closed port from the range of
 // source ports will, rarely, connect to itself.
-func FreePort(tb testing.TB) int {
-	tb.Helper()
+func FreePort() (int, error) {
 	for range 100 {
 		port := firstPort + rand.IntN(lastPort-firstPort) // #nosec G404 -- a port is no secret
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
@@ -29,10 +29,9 @@ func FreePort(tb testing.TB) int {
 			continue
 		}
 		if err := l.Close(); err != nil {
-			tb.Fatalf("close the listener that tried port %d: %v", port, err)
+			return 0, fmt.Errorf("close the listener that tried port %d: %w", port, err)
 		}
-		return port
+		return port, nil
 	}
-	tb.Fatalf("find a free TCP port between %d and %d: a hundred tries found none", firstPort, lastPort)
-	return 0
+	return 0, fmt.Errorf("find a free TCP port between %d and %d: a hundred tries found none", firstPort, lastPort)
 }

@@ -86,7 +86,10 @@ func TestAlways(t *testing.T) {
 
 func TestFreePort(t *testing.T) {
 	for range 20 {
-		port := testenv.FreePort(t)
+		port, err := testenv.FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
 			t.Fatalf("listen on the free port: %v", err)

@@ -35,7 +35,7 @@ func StartCluster(tb testing.TB, options ...Option) *Cluster {
 		routes []*url.URL
 	)
 	for i := range ports {
-		ports[i] = testenv.FreePort(tb)
+		ports[i] = freePort(tb)
 		routes = append(routes, &url.URL{Scheme: "nats", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[i]))})
 	}
 	for i := range c.servers {

@@ -43,7 +43,7 @@ func newServer(tb testing.TB, name string, options []Option) *Server {
 		options: &server.Options{
 			ServerName: name,
 			Host:       "127.0.0.1",
-			Port:       testenv.FreePort(tb),
+			Port:       freePort(tb),
 			JetStream:  true,
 			// The folder must be older than the clean-up below, which runs
 			// last in, first out: files go away after the server.
@@ -135,6 +135,15 @@ func (s *Server) Connect(tb testing.TB, options ...nats.Option) *nats.Conn {
 func (s *Server) JetStream(tb testing.TB) jetstream.JetStream {
 	tb.Helper()
 	return newJetStream(tb, s.Connect(tb))
+}
+
+func freePort(tb testing.TB) int {
+	tb.Helper()
+	port, err := testenv.FreePort()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return port
 }
 
 func connect(tb testing.TB, url string, options []nats.Option) *nats.Conn {

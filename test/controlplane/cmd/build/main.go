@@ -1,6 +1,7 @@
 // Command build makes the kube-apiserver and etcd binaries that the tests run,
 // once for each version, in the user cache directory. It prints the folder
-// that holds them, in the form envtest expects, on standard output.
+// that holds them, in the form envtest expects, on standard output. With -print
+// it builds nothing and only prints that folder.
 //
 // KUBEBUILDER_ASSETS, when set, names a folder that already holds both
 // binaries; nothing is built then.
@@ -8,6 +9,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,7 +23,9 @@ import (
 const progressEvery = 30 * time.Second
 
 func main() {
-	dir, err := assets()
+	printOnly := flag.Bool("print", false, "print the folder and build nothing")
+	flag.Parse()
+	dir, err := assets(*printOnly)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "control plane:", err)
 		os.Exit(1)
@@ -29,8 +33,9 @@ func main() {
 	fmt.Println(dir)
 }
 
-// assets returns the folder with both binaries, building what is missing.
-func assets() (string, error) {
+// assets returns the folder with both binaries, building what is missing
+// unless printOnly is set.
+func assets(printOnly bool) (string, error) {
 	if dir := os.Getenv("KUBEBUILDER_ASSETS"); dir != "" {
 		for _, name := range []string{"kube-apiserver", "etcd"} {
 			if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
@@ -52,6 +57,9 @@ func assets() (string, error) {
 		return "", fmt.Errorf("find the user cache directory: %w", err)
 	}
 	dir := filepath.Join(cache, "leaderbridge", fmt.Sprintf("controlplane-kube-%s-etcd-%s-%s-%s", kube, etcd, runtime.GOOS, runtime.GOARCH))
+	if printOnly {
+		return dir, nil
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
