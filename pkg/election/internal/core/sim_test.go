@@ -186,18 +186,27 @@ func (r *replica) step(in Input) {
 
 // see notes which terms the process has been shown.
 func (r *replica) see(in Input) {
-	var rec Record
+	var obs Observation
 	switch in := in.(type) {
 	case Watched:
-		rec = in.Obs.Record
+		obs = in.Obs
 	case ReadDone:
-		rec = in.Obs.Record
+		obs = in.Obs
 	}
-	key := r.id + rec.Holder + rec.Acquired.String()
+	key := r.id + life(obs)
 	if _, ok := r.w.saw[key]; !ok {
 		r.w.saw[key] = r.w.now
 	}
 }
+
+// life names a record from its making to its destruction. A leader that makes
+// its deleted record again begins another life of the same term.
+func life(o Observation) string {
+	return o.UID + "/" + o.Record.Holder + "/" + o.Record.Acquired.String()
+}
+
+// destroyed notes that somebody deletes or overwrites the record.
+func (w *world) destroyed() { w.removed[life(w.present())] = true }
 
 // freeze stops the process for a while. What reaches it meanwhile waits, in
 // order.
@@ -339,7 +348,7 @@ func (w *world) check(stepped *replica) {
 // known to be too early: the record of the older one was destroyed, and the
 // younger had not seen it held by the older when it sent its write. docs/guarantees.md says so.
 func (w *world) excused(younger, older *replica) bool {
-	term := older.id + older.state.term.Acquired.String()
+	term := life(Observation{UID: older.state.term.UID, Record: Record{Holder: older.id, Acquired: older.state.term.Acquired}})
 	shown, ok := w.saw[younger.id+term]
 	return w.removed[term] && (!ok || shown > w.sent[younger.id+younger.state.term.Acquired.String()])
 }
@@ -359,11 +368,11 @@ func (w *world) trouble() {
 		r.freeze(w.some(25 * time.Second))
 	case w.chance(k.foreign):
 		w.note("foreign writer")
-		w.removed[w.rec.Holder+w.rec.Acquired.String()] = true
+		w.destroyed()
 		rec := Record{Holder: "foreign", Duration: 15 * time.Second, Acquired: time.Unix(int64(w.rev), 0).UTC(), HasTransitions: true}
 		w.put(true, rec)
 	case w.chance(k.remove) && w.exists:
-		w.removed[w.rec.Holder+w.rec.Acquired.String()] = true
+		w.destroyed()
 		w.put(false, Record{})
 	case w.chance(k.edit) && w.exists:
 		rec := w.rec
