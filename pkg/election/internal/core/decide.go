@@ -191,6 +191,8 @@ func (s *State) release(m Moment) {
 		rec.Epoch, rec.EpochAcquired = s.epoch, s.own.acquired
 	}
 	rec.Preferred = s.preferred
+	// From now on the record may be gone at any moment: no term may begin on it.
+	s.own.used = true
 	s.write(m, Release, old, rec)
 }
 
