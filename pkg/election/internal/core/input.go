@@ -184,8 +184,11 @@ func (s *State) collide(obs Observation) {
 
 // renewed counts a write that is known to stand.
 func (s *State) renewed(sent Instant) {
-	if sent > s.sentAt {
-		s.sentAt = sent
+	if sent <= s.sentAt {
+		return
+	}
+	s.sentAt = sent
+	if s.Leading() {
 		s.renewAt = sent.Add(s.cfg.RetryPeriod)
 	}
 }
