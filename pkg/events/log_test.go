@@ -277,3 +277,14 @@ func TestManyElectionsAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// makePlainStream makes the log's stream as somebody does who knows what it is
+// for and nothing more.
+func makePlainStream(t testing.TB, js jetstream.JetStream, change func(*jetstream.StreamConfig)) {
+	t.Helper()
+	config := jetstream.StreamConfig{Name: events.DefaultStream, Subjects: []string{"leaderbridge.event.>"}}
+	change(&config)
+	if _, err := js.CreateStream(patient(t), config); err != nil {
+		t.Fatal(err)
+	}
+}
