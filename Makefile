@@ -1,5 +1,5 @@
-# Everything that a person or a machine does with this repository. CI runs
-# these targets too, through .ci/run.
+# Everything that a person or a machine does with this repository. CI runs the
+# same targets, through .ci/run.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -7,6 +7,10 @@ SHELL := bash
 
 # One set of flags for every test build: another set compiles everything anew.
 TEST := go test -race
+GO_FILES := git ls-files --cached --others --exclude-standard '*.go'
+
+# How long "make test-faults" goes on.
+FAULTS_FOR ?= 30m
 
 .PHONY: help
 help: ## Show this list
@@ -16,15 +20,54 @@ help: ## Show this list
 build: ## Build the command to bin/leaderbridge
 	go build -o bin/leaderbridge ./cmd/leaderbridge
 
+.PHONY: demo
+demo: build ## Elections, failovers and a worker on this machine, with nothing installed
+	bin/leaderbridge demo
+
 .PHONY: controlplane
 controlplane: ## Build the test API server and etcd, unless they are there (once, about ten minutes)
 	go -C test/controlplane run ./cmd/build
 
+# Packages are compiled before the first test runs, so that tests which measure
+# time do not share the machine with the compiler.
 .PHONY: test
 test: ## Run every test, the real API server and NATS included
 	assets=$$(go -C test/controlplane run ./cmd/build); \
+	go list -race -test -deps -export ./... >/dev/null; \
 	KUBEBUILDER_ASSETS=$$assets $(TEST) -timeout 20m ./...
+
+.PHONY: test-faults
+test-faults: ## Search for broken promises under faults for long (FAULTS_FOR=30m)
+	assets=$$(go -C test/controlplane run ./cmd/build); \
+	KUBEBUILDER_ASSETS=$$assets LEADERBRIDGE_FAULTS_FOR=$(FAULTS_FOR) $(TEST) -timeout 0 -count 1 -v ./test/faults/...
+
+.PHONY: bench
+bench: ## Run the benchmarks, without the race detector, which would distort them
+	assets=$$(go -C test/controlplane run ./cmd/build); \
+	KUBEBUILDER_ASSETS=$$assets go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: check
+check: format-check tidy-check vet lint ## Everything that CI checks before it runs the tests
+
+.PHONY: format-check
+format-check:
+	@bad=$$($(GO_FILES) | xargs gofmt -l); \
+	if [ -n "$$bad" ]; then echo "not formatted, run \"make fmt\":" $$bad >&2; exit 1; fi
+
+.PHONY: tidy-check
+tidy-check:
+	go mod tidy -diff
+	go -C tools mod tidy -diff
+
+.PHONY: vet
+vet: ## Run go vet
+	go vet -race ./...
+	go -C test/controlplane vet ./cmd/build
+
+.PHONY: lint
+lint: ## Run golangci-lint at the version pinned in tools/go.mod
+	tools/golangci-lint run
 
 .PHONY: fmt
 fmt: ## Format the code
-	gofmt -w $$(git ls-files '*.go')
+	$(GO_FILES) | xargs gofmt -w
