@@ -164,7 +164,6 @@ func (r *run) loop(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	stop := ctx.Done()
-	steps := 0
 	r.startWatch(0)
 	for {
 		var in core.Input = core.Tick{}
@@ -185,8 +184,6 @@ func (r *run) loop(ctx context.Context) error {
 			stop, in = nil, core.Stop{}
 		}
 		m := moment()
-		steps++
-		if steps > 2000 { fmt.Printf("%d in=%T %+v wake=%d now=%d\n", steps, in, in, r.state.Wake(m.Now), m.Now); if steps > 2020 { panic("loop") } }
 		for _, a := range r.state.Step(m, in) {
 			if done, ok := a.(core.Done); ok {
 				return r.result(done)

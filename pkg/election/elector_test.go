@@ -37,6 +37,13 @@ type end struct {
 // start runs a candidate with 15/10/2 unless tune says otherwise.
 func start(t *testing.T, store *memlock.Store, id string, tune func(*election.Options)) *candidate {
 	t.Helper()
+	c := prepare(t, store, id, tune)
+	c.run()
+	return c
+}
+
+func prepare(t *testing.T, store *memlock.Store, id string, tune func(*election.Options)) *candidate {
+	t.Helper()
 	c := &candidate{t: t, lock: store.Open(id), done: make(chan error, 1)}
 	o := election.Options{Identity: id, Lead: c.untilCancelled}
 	if tune != nil {
@@ -60,10 +67,14 @@ func start(t *testing.T, store *memlock.Store, id string, tune func(*election.Op
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	c.e, c.stop = e, cancel
-	go func() { c.done <- e.Run(ctx) }()
+	c.e = e
 	return c
+}
+
+func (c *candidate) run() {
+	ctx, cancel := context.WithCancel(c.t.Context())
+	c.stop = cancel
+	go func() { c.done <- c.e.Run(ctx) }()
 }
 
 func (c *candidate) untilCancelled(ctx context.Context, _ *election.Term) error {
@@ -371,10 +382,14 @@ func TestLostAnswerIsNeitherSuccessNorLoss(t *testing.T) {
 		t.Run(string(op), func(t *testing.T) {
 			bubble(t, func(t *testing.T, store *memlock.Store) {
 				var lost atomic.Bool
-				a := start(t, store, "a", nil)
+				if op == memlock.Update { // there is a record to take over
+					store.Overwrite(election.Record{Duration: time.Second, HasTransitions: true})
+				}
+				a := prepare(t, store, "a", nil)
 				a.lock.Intercept(func(c memlock.Call) memlock.Fault {
 					return memlock.Fault{LoseAnswer: c.Op == op && !lost.Swap(true)}
 				})
+				a.run()
 				pass(30 * time.Second)
 				if !lost.Load() || !a.leads() || a.terms.Load() != 1 {
 					t.Errorf("lost: %v, leads: %v, terms: %d", lost.Load(), a.leads(), a.terms.Load())

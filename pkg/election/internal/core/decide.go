@@ -211,6 +211,7 @@ func (s *State) decideLeader(m Moment) {
 	if s.epoch != 0 {
 		rec.Epoch, rec.EpochAcquired = s.epoch, s.own.acquired
 	}
+	s.renewAt = m.Now.Add(s.cfg.RetryPeriod)
 	s.write(m, Renew, old, rec)
 }
 

@@ -184,13 +184,7 @@ func (s *State) collide(obs Observation) {
 
 // renewed counts a write that is known to stand.
 func (s *State) renewed(sent Instant) {
-	if sent <= s.sentAt {
-		return
-	}
-	s.sentAt = sent
-	if s.Leading() {
-		s.renewAt = sent.Add(s.cfg.RetryPeriod)
-	}
+	s.sentAt = max(s.sentAt, sent)
 }
 
 // prune forgets lost writes that can no longer arrive: their condition was a
