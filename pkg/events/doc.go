@@ -1,4 +1,14 @@
 // Package events is the contract between leaderbridge and everybody who reads
 // it: the transitions of an election as CloudEvents, their subjects, and the
 // log in JetStream that holds them in order.
+//
+// # The contract
+//
+// An [Event] is one [Transition] of one [Election]. [Encode] writes it as the
+// headers and the data of a NATS message, [Decode] reads it, and
+// [Election.Subject] says where it is published. docs/events.md is the same
+// contract for consumers in other languages; its examples, the JSON Schema
+// beside it and the files in testdata/golden are held against the code by
+// tests. The functions of this part do no I/O and are safe for use by several
+// goroutines.
 package events
