@@ -32,16 +32,12 @@ type Elector struct {
 	opts Options
 
 	commands chan core.Input
-	epochs   chan epochOf
 	ended    chan struct{} // closed when Run has returned
 	started  atomic.Bool
 
 	mu     sync.Mutex
 	status Snapshot
 	term   *Term
-
-	beat atomic.Int64 // when the loop last came round, as a boottime.Instant
-	wake atomic.Int64 // when it meant to come round next
 }
 
 // New returns a candidate for the election on the lock. The error, if any,
@@ -54,7 +50,6 @@ func New(lock Lock, opts Options) (*Elector, error) {
 	return &Elector{
 		lock: lock, opts: opts,
 		commands: make(chan core.Input),
-		epochs:   make(chan epochOf),
 		ended:    make(chan struct{}),
 	}, nil
 }
@@ -127,6 +122,7 @@ type run struct {
 	term     *Term // the loop's own; Elector.term is its published copy
 	termDone chan struct{}
 	endWork  context.CancelCauseFunc
+	epoch    uint64 // the number that the core knows
 	panicked atomic.Pointer[PanicError]
 	faults   faults
 }
@@ -175,23 +171,33 @@ func (r *run) loop(ctx context.Context) error {
 			in = r.watched(obs, ok)
 		case w := <-r.watches:
 			r.watch, in = w, core.WatchUp{}
-		case e := <-r.epochs:
-			if e.term != r.term {
-				continue
-			}
-			in = core.EpochIs{Epoch: e.epoch}
 		case <-stop:
 			stop, in = nil, core.Stop{}
 		}
 		m := moment()
-		for _, a := range r.state.Step(m, in) {
-			if done, ok := a.(core.Done); ok {
-				return r.result(done)
+		// The next renewal is early enough for it, so nothing wakes the loop.
+		if t := r.term; t != nil && t.epoch.Load() != r.epoch {
+			r.epoch = t.epoch.Load()
+			if done, err := r.step(m, core.EpochIs{Epoch: r.epoch}); done {
+				return err
 			}
-			r.do(m, a)
+		}
+		if done, err := r.step(m, in); done {
+			return err
 		}
 		r.afterStep(m, timer)
 	}
+}
+
+// step does what an input leads to, and reports whether candidacy is over.
+func (r *run) step(m core.Moment, in core.Input) (over bool, err error) {
+	for _, a := range r.state.Step(m, in) {
+		if done, ok := a.(core.Done); ok {
+			return true, r.result(done)
+		}
+		r.do(m, a)
+	}
+	return false, nil
 }
 
 func moment() core.Moment {
@@ -212,9 +218,9 @@ func (r *run) afterStep(m core.Moment, timer *time.Timer) {
 	if r.state.Leading() {
 		nap = min(nap, maxNap)
 	}
-	r.beat.Store(int64(m.Now))
-	r.wake.Store(int64(m.Now.Add(min(nap, time.Hour))))
-	timer.Reset(nap)
+	// Nobody waits for longer than a lease duration, so that Snapshot.Turned
+	// tells a loop that sleeps from one that is stuck.
+	timer.Reset(min(nap, r.opts.LeaseDuration))
 	r.publish()
 }
 
@@ -255,10 +261,10 @@ func (r *run) do(m core.Moment, a core.Action) {
 
 func (r *run) begin(a core.Begin) {
 	done := make(chan struct{})
-	t := &Term{info: a.Term, epochs: r.epochs, ended: done}
+	t := &Term{info: a.Term, ended: done}
 	t.deadline.Store(int64(r.state.ValidUntil()))
 	ctx, cancel := context.WithCancelCause(r.requests)
-	r.term, r.termDone, r.endWork = t, done, cancel
+	r.term, r.termDone, r.endWork, r.epoch = t, done, cancel, 0
 	r.opts.Logger.Info("leading", "lock", r.lock.String(), "identity", r.opts.Identity)
 	r.publish()
 	r.wg.Go(func() {

@@ -1,11 +1,6 @@
 package election
 
-import (
-	"fmt"
-	"time"
-
-	"github.com/leaderbridge/leaderbridge/internal/boottime"
-)
+import "time"
 
 // Snapshot is what an Elector knows at one moment.
 type Snapshot struct {
@@ -18,6 +13,10 @@ type Snapshot struct {
 	// Watching is true while changes arrive as they happen, and not by
 	// polling.
 	Watching bool
+	// Turned is when the election's goroutine last came round: zero before
+	// Run. While it is not stuck it does so at least once in a lease duration,
+	// whether or not the store can be reached.
+	Turned time.Time
 	// LastError is that of the last request to the store; empty after one
 	// that succeeded.
 	LastError string
@@ -40,30 +39,11 @@ func (e *Elector) Term() *Term {
 // Identity returns the name that this process stands under.
 func (e *Elector) Identity() string { return e.opts.Identity }
 
-// Stuck returns an error when the election's goroutine has not come round for
-// longer than it meant to sleep plus the margin: the process then cannot end
-// its own term any more, and only a restart helps. It says nothing about the
-// store, whose absence is no reason for a restart.
-func (e *Elector) Stuck(margin time.Duration) error {
-	wake := boottime.Instant(e.wake.Load())
-	if wake == 0 {
-		return nil // not started
-	}
-	select {
-	case <-e.ended:
-		return nil
-	default:
-	}
-	if late := boottime.Now().Sub(wake); late > margin {
-		return fmt.Errorf("the election on %s should have acted %s ago", e.lock, late.Round(time.Second))
-	}
-	return nil
-}
-
 // publish shows the loop's state to others.
 func (r *run) publish() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.status.Turned = time.Now()
 	r.status.Leading = r.state.Leading()
 	r.status.Watching = r.state.Watching()
 	r.Elector.term = r.term

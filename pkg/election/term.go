@@ -54,13 +54,8 @@ type Term struct {
 	info     core.Term
 	deadline atomic.Int64
 	over     atomic.Bool
-	epochs   chan<- epochOf
+	epoch    atomic.Uint64
 	ended    <-chan struct{}
-}
-
-type epochOf struct {
-	term  *Term
-	epoch uint64
 }
 
 // Acquired is the acquire time that the record names the term by.
@@ -90,11 +85,8 @@ func (t *Term) Check() error {
 }
 
 // SetEpoch gives the number that the log assigned to the term. It is written
-// into the record with the next renewal. A call after the term's end does
-// nothing.
-func (t *Term) SetEpoch(epoch uint64) {
-	select {
-	case t.epochs <- epochOf{t, epoch}:
-	case <-t.ended:
-	}
-}
+// into the record with the next renewal. It does not wait.
+func (t *Term) SetEpoch(epoch uint64) { t.epoch.Store(epoch) }
+
+// Ended is closed when the term is over.
+func (t *Term) Ended() <-chan struct{} { return t.ended }
