@@ -95,6 +95,11 @@ func (t *Track) learn(now Instant, obs Observation, read bool, sent Instant, own
 			// Something newer came in while the request was under way.
 			return overtaken
 		case older && !read:
+			if obs.Exists && obs.Record.Holder != "" && obs.UID != t.obs.UID {
+				// A life of the lock that we learn of after its end: its holder
+				// may not know of the end yet.
+				t.vanished(now, protection(obs.Record, fallback))
+			}
 			return oldNews
 		case older:
 			rewound = true
