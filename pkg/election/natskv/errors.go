@@ -48,7 +48,9 @@ func (l *lock) fail(verb string, err error) error {
 	why := err.Error()
 	switch {
 	case errors.Is(err, election.ErrConflict), errors.Is(err, election.ErrRefused):
-	case hasCode(err, jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant):
+	case hasCode(err, jetstream.JSErrCodeStreamWrongLastSequenceConstant):
+		why = "another write of the key does not end: the bucket " + l.bucket + " may have lost the majority of its servers"
+	case hasCode(err, jetstream.JSErrCodeStreamWrongLastSequence):
 		causes = append(causes, election.ErrConflict)
 		why = election.ErrConflict.Error() + ": " + why
 	case hasCode(err, jetstream.JSErrCodeStreamMessageExceedsMaximum):

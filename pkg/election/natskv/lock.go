@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
@@ -235,10 +236,38 @@ func (l *lock) write(ctx context.Context, verb string, last uint64, uid string, 
 }
 
 // put stores data if the key is still at revision last.
+//
+// A replicated bucket refuses a conditional write (10164) while another write
+// of the key is in process, and one may still be when its writer already has
+// the acknowledgement. So this refusal says nothing about the revision, and is
+// asked again: the other write ends soon, and then the answer is a plain yes
+// or no.
 func (l *lock) put(ctx context.Context, last uint64, data []byte) (uint64, error) {
-	var revision uint64
-	err := l.guard(ctx, l.publish, func(ctx context.Context) error {
-		// It is tried again only when nobody was there to take it.
+	wait := firstInProcessWait
+	for {
+		revision, err := l.putOnce(ctx, last, data)
+		if !hasCode(err, jetstream.JSErrCodeStreamWrongLastSequenceConstant) || wait > lastInProcessWait {
+			return revision, err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+		wait *= 2
+	}
+}
+
+// The waits for a write in process double from the first to the last, which
+// makes about half a second in all.
+const (
+	firstInProcessWait = time.Millisecond
+	lastInProcessWait  = 256 * time.Millisecond
+)
+
+func (l *lock) putOnce(ctx context.Context, last uint64, data []byte) (revision uint64, err error) {
+	err = l.guard(ctx, l.publish, func(ctx context.Context) error {
+		// nats.go tries again by itself only when nobody was there to take it.
 		ack, err := l.js.PublishMsg(ctx, &nats.Msg{Subject: l.publish, Data: data, Header: nats.Header{}},
 			jetstream.WithExpectLastSequencePerSubject(last), jetstream.WithExpectStream(l.stream))
 		if err == nil {
