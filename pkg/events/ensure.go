@@ -87,6 +87,8 @@ func (l *Log) ensureStream(ctx context.Context, config jetstream.StreamConfig) (
 	case errors.Is(err, jetstream.ErrStreamNameAlreadyInUse):
 		// Somebody else was faster, with a configuration of another version.
 		return l.lookUp(ctx, config.Name)
+	case codeOf(err) == codeSubjectsOverlap:
+		return nil, fmt.Errorf("%w: %w", ErrMisfit, l.overlapping(ctx, config, err))
 	case codeOf(err) == codeNoPeers:
 		err = fmt.Errorf("%w: start the servers that are missing, or ask for fewer replicas", err)
 	}
@@ -106,6 +108,17 @@ func (l *Log) create(ctx context.Context, config jetstream.StreamConfig) (jetstr
 		return l.js.CreateStream(ctx, config)
 	}
 	return stream, err
+}
+
+// overlapping names the stream that has the log's subjects already.
+func (l *Log) overlapping(ctx context.Context, config jetstream.StreamConfig, err error) error {
+	for _, subject := range config.Subjects {
+		if name, lookup := l.js.StreamNameBySubject(ctx, subject); lookup == nil {
+			return fmt.Errorf("the stream %s has the subjects %s, want them in %s (log to that stream, choose another subject prefix, or take the subjects from it)",
+				name, subject, config.Name)
+		}
+	}
+	return err
 }
 
 // misfit is one line about all the differences, or nil.

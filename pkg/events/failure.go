@@ -46,6 +46,7 @@ const (
 	codeMemoryExceeded           jetstream.ErrorCode = 10028
 	codeStorageExceeded          jetstream.ErrorCode = 10047
 	codeStreamMismatch           jetstream.ErrorCode = 10060
+	codeSubjectsOverlap          jetstream.ErrorCode = 10065
 	codeReplicasNotSupported     jetstream.ErrorCode = 10074
 	codeStoreFailed              jetstream.ErrorCode = 10077
 	codeSealed                   jetstream.ErrorCode = 10109
