@@ -103,8 +103,8 @@ func (l *leaseLock) Create(ctx context.Context, r Record) (Observation, error) {
 
 func (l *leaseLock) Update(ctx context.Context, base Observation, r Record) (Observation, error) {
 	read, ok := base.Handle.(*coordinationv1.Lease)
-	if !ok || !base.Exists {
-		return Observation{}, l.error("update", "the state it is based on holds no Lease", ErrConflict)
+	if !ok || !base.Exists || read.Namespace != l.namespace || read.Name != l.name {
+		return Observation{}, l.error("update", "the state it is based on is not one of this Lease", ErrConflict)
 	}
 	// The copy carries uid and resourceVersion, which the server compares, and
 	// everything that is not ours.

@@ -35,13 +35,18 @@ const (
 //     watches: callers bound each request with its context, well below the
 //     renew deadline, so that one request that hangs leaves time for another.
 //
-// Everything else is as cfg says, also the rotation of token files, client
-// certificates and CA files, which client-go reads again by itself. It repeats
-// a request that the server answers with 429 or 5xx and a Retry-After, after
-// that time, as long as the request's context lasts. cfg is not changed. A
-// cfg.Transport that is set is used as it is.
+// Everything else is as cfg says. Files that hold a token, a client's
+// certificate or the CAs are read again when they change; a token also at once
+// when it is no longer accepted. A request that the server answers with 429 or
+// 5xx and a Retry-After is repeated after that time, as long as the request's
+// context lasts. cfg is not changed. A cfg.Transport that is set is used as it
+// is.
 func NewLeaseClient(cfg *rest.Config) (coordinationv1client.CoordinationV1Interface, error) {
-	cfg = rest.AddUserAgent(rest.CopyConfig(cfg), "leader-election")
+	cfg = rest.CopyConfig(cfg)
+	if cfg.UserAgent == "" {
+		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	cfg.UserAgent += "/leader-election"
 	cfg.QPS, cfg.Burst, cfg.RateLimiter = -1, 0, nil
 	cfg.Timeout = 0
 	cfg.ContentType = runtime.ContentTypeProtobuf
@@ -54,6 +59,14 @@ func NewLeaseClient(cfg *rest.Config) (coordinationv1client.CoordinationV1Interf
 		}
 		// Innermost, where the transport can still be seen.
 		cfg.WrapTransport = transport.Wrappers(pingOften, cfg.WrapTransport)
+	}
+	if cfg.BearerTokenFile != "" {
+		// By itself, client-go goes on with the token it has read for up to
+		// 50 seconds, also when the server no longer accepts it. This source
+		// is read again after a 401.
+		tokens := transport.NewCachedFileTokenSource(cfg.BearerTokenFile)
+		cfg.Wrap(transport.ResettableTokenSourceWrapTransport(tokens))
+		cfg.BearerToken, cfg.BearerTokenFile = "", ""
 	}
 	client, err := coordinationv1client.NewForConfig(cfg)
 	if err != nil {

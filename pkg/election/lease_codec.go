@@ -1,7 +1,6 @@
 package election
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"time"
@@ -94,16 +93,15 @@ func microTime(t *metav1.MicroTime) time.Time {
 // encodeLease writes the record into a Lease, the spec as client-go's
 // resourcelock does, and leaves everything else of the Lease alone.
 func encodeLease(r Record, lease *coordinationv1.Lease) error {
-	seconds := r.Duration / time.Second
-	if r.Duration < 0 || r.Duration%time.Second != 0 || seconds > math.MaxInt32 {
-		return fmt.Errorf("a lease duration of %s cannot be stored: a Lease holds whole seconds up to %d", r.Duration, math.MaxInt32)
+	if err := r.Storable(); err != nil {
+		return err
 	}
 	spec := coordinationv1.LeaseSpec{
 		HolderIdentity: &r.Holder,
 		AcquireTime:    toMicroTime(r.Acquired),
 		RenewTime:      toMicroTime(r.Renewed),
 	}
-	if seconds > 0 {
+	if seconds := r.Duration / time.Second; seconds > 0 {
 		spec.LeaseDurationSeconds = new(int32(seconds))
 	}
 	if r.HasTransitions {

@@ -131,11 +131,16 @@ func testRecords(t *testing.T, f Fixture) {
 			t.Fatalf("wrote %+v\nread  %+v", o, read)
 		}
 	}
-	for _, bad := range []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond, -time.Second} {
+	for what, spoil := range map[string]func(*election.Record){
+		"half a second":          func(r *election.Record) { r.Duration = 500 * time.Millisecond },
+		"one and a half seconds": func(r *election.Record) { r.Duration = 1500 * time.Millisecond },
+		"a negative second":      func(r *election.Record) { r.Duration = -time.Second },
+		"a holder not in UTF-8":  func(r *election.Record) { r.Holder = "a\xff" },
+	} {
 		r := record("a")
-		r.Duration = bad
+		spoil(&r)
 		if _, err := l.Update(bounded(t), o, r); !errors.Is(err, election.ErrRefused) {
-			t.Errorf("a duration of %s: %v, want it refused", bad, err)
+			t.Errorf("%s: %v, want it refused", what, err)
 		}
 	}
 	if read := mustRead(t, l); !same(read, o) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"time"
-	"unicode/utf8"
 
 	"github.com/leaderbridge/leaderbridge/pkg/election"
 )
@@ -35,18 +34,12 @@ type value struct {
 }
 
 func encode(r election.Record, uid string) ([]byte, error) {
-	seconds := r.Duration / time.Second
-	if r.Duration < 0 || r.Duration%time.Second != 0 || seconds > math.MaxInt32 {
-		return nil, fmt.Errorf("a lease duration of %s cannot be stored: it must be whole seconds up to %d", r.Duration, math.MaxInt32)
-	}
-	for _, s := range []string{r.Holder, r.Preferred, r.Strategy, r.PreferredHolder} {
-		if !utf8.ValidString(s) {
-			return nil, fmt.Errorf("the identity %q cannot be stored: it is not UTF-8", s)
-		}
+	if err := r.Storable(); err != nil {
+		return nil, err
 	}
 	v := value{
 		HolderIdentity:       r.Holder,
-		LeaseDurationSeconds: int(seconds),
+		LeaseDurationSeconds: int(r.Duration / time.Second),
 		AcquireTime:          formatTime(r.Acquired),
 		RenewTime:            formatTime(r.Renewed),
 		Strategy:             r.Strategy,

@@ -75,8 +75,8 @@ func (s *Store) SetBack(o core.Observation) {
 }
 
 func (s *Store) create(r core.Record) (core.Observation, error) {
-	if err := valid(r); err != nil {
-		return core.Observation{}, err
+	if err := r.Storable(); err != nil {
+		return core.Observation{}, fmt.Errorf("%w: %w", core.ErrRefused, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,8 +87,8 @@ func (s *Store) create(r core.Record) (core.Observation, error) {
 }
 
 func (s *Store) update(base core.Observation, r core.Record) (core.Observation, error) {
-	if err := valid(r); err != nil {
-		return core.Observation{}, err
+	if err := r.Storable(); err != nil {
+		return core.Observation{}, fmt.Errorf("%w: %w", core.ErrRefused, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,14 +126,6 @@ func (s *Store) read() core.Observation {
 		return core.Observation{}
 	}
 	return s.now
-}
-
-// valid is the rule that an API server has for the duration.
-func valid(r core.Record) error {
-	if r.Duration < 0 || r.Duration%time.Second != 0 {
-		return fmt.Errorf("%w: a lease duration of %s is not in whole seconds", core.ErrRefused, r.Duration)
-	}
-	return nil
 }
 
 // stored is the record as a Lease would keep it: microseconds, no monotonic
