@@ -95,8 +95,7 @@ func goCommand(t *testing.T, dir string, args ...string) string {
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = dir
 	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, exit.Stderr)
 	}
 	if err != nil {

@@ -44,8 +44,7 @@ func builtAssets() (string, error) {
 
 // describe adds what a failed command wrote to its error.
 func describe(err error) error {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(exit.Stderr))
 	}
 	return err

@@ -8,6 +8,8 @@
 // started again with the same port and the same files. Everything is gone when
 // the test ends. What a server logs is shown only if the test fails.
 //
-// Stop ends a server the way SIGTERM ends nats-server: it hands over what it
-// leads and closes its files. A lost machine or a SIGKILL is harsher than that.
+// Stop ends such a server the way SIGTERM ends nats-server: it hands over what
+// it leads and closes its files. A lost machine is harsher than that. For it,
+// StartProcess and StartProcesses run servers in processes of their own, which
+// Kill ends with SIGKILL and Pause stops.
 package natsenv

@@ -121,3 +121,56 @@ func TestClusterSurvivesTheLossOfAStreamLeader(t *testing.T) {
 	publish(t, js, "c")
 	wantLast(t, js, "c", 3)
 }
+
+func TestProcessLosesNothingThatWasAcknowledgedWhenKilled(t *testing.T) {
+	p := natsenv.StartProcess(t, "jetstream { sync_interval: always }")
+	js := p.JetStream(t)
+	if _, err := js.CreateStream(t.Context(), stream(1)); err != nil {
+		t.Fatal(err)
+	}
+	before := p.URL()
+	publish(t, js, "a")
+	p.Kill(t)
+	p.Kill(t) // A second kill changes nothing.
+	p.Restart(t)
+	if p.URL() != before {
+		t.Errorf("URL after the restart: %s, want %s", p.URL(), before)
+	}
+	wantLast(t, js, "a", 1)
+
+	p.Pause(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := js.Publish(ctx, "s.x", nil); err == nil {
+		t.Error("publish to a paused server: no error")
+	}
+	p.Resume(t)
+	// The message that nobody waited for was stored all the same.
+	wantLast(t, js, "", 2)
+}
+
+func TestProcessClusterSurvivesAKillOfTheStreamLeader(t *testing.T) {
+	processes := natsenv.StartProcesses(t, "")
+	js := processes[0].JetStream(t)
+	s, err := js.CreateStream(t.Context(), stream(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, js, "a")
+	info, err := s.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range processes {
+		if p.Name() == info.Cluster.Leader {
+			p.Kill(t)
+			publish(t, js, "b")
+			wantLast(t, js, "b", 2)
+			p.Restart(t)
+			publish(t, js, "c")
+			wantLast(t, js, "c", 3)
+			return
+		}
+	}
+	t.Fatalf("no process is the stream's leader %q", info.Cluster.Leader)
+}
