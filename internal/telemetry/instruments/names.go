@@ -1,6 +1,10 @@
 package instruments
 
-import "github.com/leaderbridge/leaderbridge/pkg/events"
+import (
+	"slices"
+
+	"github.com/leaderbridge/leaderbridge/pkg/events"
+)
 
 // Scope is the instrumentation scope of leaderbridge's metrics.
 const Scope = "github.com/leaderbridge/leaderbridge"
@@ -80,3 +84,7 @@ var buckets = []float64{
 	0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
 	1, 2.5, 5, 10, 15, 20, 30, 60, 120, 300, 600,
 }
+
+// Buckets returns the upper bounds of the buckets of every duration, in
+// seconds.
+func Buckets() []float64 { return slices.Clone(buckets) }
