@@ -102,6 +102,10 @@ func (h *internalHandler) Enabled(ctx context.Context, level slog.Level) bool {
 }
 
 func (h *internalHandler) Handle(ctx context.Context, r slog.Record) error {
+	// logr writes errors without asking whether they are enabled.
+	if r.Level < h.least {
+		return nil
+	}
 	r.Level = slogLevel(r.Level)
 	return h.Handler.Handle(ctx, r)
 }

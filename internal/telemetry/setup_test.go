@@ -310,13 +310,28 @@ func blackHole(t *testing.T) (url string) {
 // nor, beyond a bound, the exit.
 func TestDeadCollector(t *testing.T) {
 	for _, protocol := range []string{"http/protobuf", "grpc"} {
-		for name, endpoint := range map[string]string{"hanging": blackHole(t), "dead": "http://127.0.0.1:1"} {
+		for name, endpoint := range map[string]func(*testing.T) string{
+			"hanging": blackHole,
+			"dead":    func(*testing.T) string { return "http://127.0.0.1:1" },
+		} {
 			t.Run(name+" "+protocol, func(t *testing.T) {
 				clean(t)
-				t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
-				t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
-				t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3000")
+				t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1000")
 				t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "1")
+				t.Setenv("OTEL_BSP_MAX_QUEUE_SIZE", "512")
+				// The process would be gone by now; the test waits for the exporter
+				// to give up.
+				t.Cleanup(func() {
+					var err error
+					for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+						if err = goleak.Find(); err == nil {
+							return
+						}
+					}
+					t.Error(err)
+				})
+				t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint(t))
+				t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
 				var log lines
 				const bound = 300 * time.Millisecond
 				began := time.Now()
