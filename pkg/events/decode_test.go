@@ -28,7 +28,11 @@ func structured(t *testing.T) *message {
 		t.Fatal(err)
 	}
 	m := &message{header: header, attributes: parseObject(t, body)}
-	m.data = m.attributes["data"].(map[string]any)
+	data, ok := m.attributes["data"].(map[string]any)
+	if !ok {
+		t.Fatal("data is no object")
+	}
+	m.data = data
 	return m
 }
 

@@ -49,7 +49,7 @@ func TestSDKReadsOurMessages(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				stop := openInbound(t, ctx, in)
+				stop := openInbound(ctx, t, in)
 				defer stop()
 				header, data, err := events.Encode(want, tc.mode)
 				if err != nil {
@@ -62,7 +62,7 @@ func TestSDKReadsOurMessages(t *testing.T) {
 					if err := conn.PublishMsg(&nats.Msg{Subject: subject, Header: header, Data: data}); err != nil {
 						t.Fatal(err)
 					}
-					got = receive(t, ctx, in)
+					got = receive(ctx, t, in)
 				}
 				checkSDKEvent(t, *got, want, tc.mode)
 			})
@@ -81,7 +81,7 @@ func openJetStream(filter string) func(*nats.Conn) (receiver, error) {
 	}
 }
 
-func openInbound(t *testing.T, ctx context.Context, in protocol.Opener) (stop func()) {
+func openInbound(ctx context.Context, t *testing.T, in protocol.Opener) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
@@ -95,7 +95,7 @@ func openInbound(t *testing.T, ctx context.Context, in protocol.Opener) (stop fu
 }
 
 // receive returns the next event, or nil when none came for a while.
-func receive(t *testing.T, ctx context.Context, in protocol.Receiver) *event.Event {
+func receive(ctx context.Context, t *testing.T, in protocol.Receiver) *event.Event {
 	t.Helper()
 	if ctx.Err() != nil {
 		t.Fatal("the SDK received nothing")

@@ -28,8 +28,8 @@ func compileSchema(t *testing.T) *jsonschema.Schema {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if id := doc.(map[string]any)["$id"]; id != events.DataSchema {
-		t.Errorf("the schema calls itself %v, the events call it %s", id, events.DataSchema)
+	if object, ok := doc.(map[string]any); !ok || object["$id"] != events.DataSchema {
+		t.Errorf("the schema does not call itself %s, as the events do", events.DataSchema)
 	}
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
