@@ -13,7 +13,8 @@ const (
 	Held
 	// Lapsed: the record names a holder who let the lease run out.
 	Lapsed
-	// Absent: there is no record.
+	// Absent: there is no record, and the time of whoever held it when it
+	// vanished is over. Until then it counts as held.
 	Absent
 	// Ended: the leader itself says that its term is over, whatever the
 	// record still says.

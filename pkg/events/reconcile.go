@@ -36,7 +36,8 @@ type Reporter struct {
 // Replicas see the lock at different speeds. A state is old news, and yields
 // nothing, unless its revision is after the one that the tail speaks of. A
 // lapse or an end also counts at the tail's own revision, since it comes after
-// the record it speaks of. A state without revision is believed only when it is
+// the record it speaks of; so does another term after an end that was read off
+// its record. A state without revision is believed only when it is
 // [Observed.Confirmed]; so is a state whose revision went backwards, since then
 // the store was set back.
 //
@@ -106,7 +107,7 @@ func (s *step) settle() {
 			s.end()
 		}
 	case Free, Absent:
-		if s.open() && s.notBefore() {
+		if s.open() && s.after() {
 			s.end()
 		}
 	}

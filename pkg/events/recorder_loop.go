@@ -1,0 +1,370 @@
+package events
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// result is the outcome of a request.
+type result struct {
+	account *account
+	plan    plan
+	after   uint64 // the tail's sequence when the request was made
+	tail    Tail
+	state   Observed
+	seq     uint64
+	took    time.Duration
+	// remade tells that the log was gone and has been made anew.
+	remade bool
+	err    error
+}
+
+// loop is what belongs to one call of Run; its goroutine owns all of it.
+type loop struct {
+	*Recorder
+	timers   timers
+	runnable []*account // those that have something to do and no worker
+	running  int
+	calls    []func() // what to tell others, once mu is free
+	wg       sync.WaitGroup
+}
+
+// Run works until ctx ends, and then gives up what is under way. What is still
+// in the queues is lost; Flush before is the way to a clean end. It returns nil,
+// or an error when it was called before.
+func (r *Recorder) Run(ctx context.Context) error {
+	r.mu.Lock()
+	if r.started {
+		r.mu.Unlock()
+		return errors.New("run a recorder: Run was called twice")
+	}
+	r.started = true
+	r.mu.Unlock()
+	l := &loop{Recorder: r}
+	defer close(r.stopped)
+	defer l.wg.Wait()
+	requests, cancel := context.WithCancel(ctx)
+	defer cancel()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		timer.Reset(l.turn(requests))
+		select {
+		case <-r.wake:
+		case res := <-r.results:
+			l.finish(res)
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// turn looks at all accounts that ask for it, and returns how long there is
+// nothing more to do if nothing happens.
+func (l *loop) turn(ctx context.Context) time.Duration {
+	now := time.Now()
+	l.mu.Lock()
+	for len(l.timers) > 0 && !l.timers[0].wakeAt.After(now) {
+		l.process(ctx, heap.Pop(&l.timers).(*account), now)
+	}
+	ready := l.ready
+	l.ready = nil
+	for _, a := range ready {
+		a.ready = false
+		l.process(ctx, a, now)
+	}
+	for len(l.runnable) > 0 && l.running < l.opts.Workers {
+		a := l.runnable[0]
+		l.runnable[0] = nil
+		l.runnable = l.runnable[1:]
+		a.runnable = false
+		l.process(ctx, a, now)
+	}
+	nap := time.Hour
+	if len(l.timers) > 0 {
+		nap = l.timers[0].wakeAt.Sub(now)
+	}
+	l.mu.Unlock()
+	l.tellOthers()
+	return nap
+}
+
+func (l *loop) tellOthers() {
+	for _, call := range l.calls {
+		call()
+	}
+	clear(l.calls)
+	l.calls = l.calls[:0]
+}
+
+// process does what an account needs now. The caller holds mu.
+func (l *loop) process(ctx context.Context, a *account, now time.Time) {
+	if a.runnable || l.accounts[a.election] != a {
+		return // its turn comes, or it is gone
+	}
+	queued := len(a.queue)
+	p := a.plan(now, &l.opts)
+	l.stats.Queued += len(a.queue) - queued
+	for _, u := range p.unfit {
+		l.stats.Dropped++
+		l.calls = append(l.calls, func() { l.drop(a.election, u.state, u.err) })
+	}
+	l.assign(a)
+	l.schedule(a, p.at)
+	switch {
+	case p.deed == rest:
+		l.unblock(a, p)
+	case l.running >= l.opts.Workers:
+		a.runnable = true
+		l.runnable = append(l.runnable, a)
+	default:
+		l.start(ctx, a, p)
+	}
+}
+
+// assign tells the number of the own term when it is new.
+func (l *loop) assign(a *account) {
+	epoch := a.ownEpoch()
+	if epoch == a.epoch {
+		return
+	}
+	a.epoch = epoch
+	if o := a.last; epoch != 0 && l.opts.Hooks.Assigned != nil {
+		l.calls = append(l.calls, func() { l.opts.Hooks.Assigned(a.election, o, epoch) })
+	}
+}
+
+// unblock ends the waits for an account whose log says all that was observed,
+// and forgets the account when there is nothing to it.
+func (l *loop) unblock(a *account, p plan) {
+	if a.busy || !a.tailKnown || len(a.queue) > 0 {
+		return
+	}
+	for _, done := range a.flush {
+		close(done)
+	}
+	a.flush = nil
+	if p.at.IsZero() && a.idle() {
+		delete(l.accounts, a.election)
+	}
+}
+
+func (l *loop) schedule(a *account, at time.Time) {
+	switch {
+	case at.IsZero() && a.place >= 0:
+		heap.Remove(&l.timers, a.place)
+	case at.IsZero():
+	case a.place >= 0:
+		a.wakeAt = at
+		heap.Fix(&l.timers, a.place)
+	default:
+		a.wakeAt = at
+		heap.Push(&l.timers, a)
+	}
+}
+
+// start makes a request. The caller holds mu.
+func (l *loop) start(ctx context.Context, a *account, p plan) {
+	a.busy, a.stale, a.inFlight = true, false, p.upTo
+	l.running++
+	after := a.tail.Seq
+	l.wg.Go(func() {
+		res := l.request(ctx, a.election, after, p)
+		res.account, res.plan, res.after = a, p, after
+		l.results <- res // there is room for every worker's
+	})
+}
+
+// request does the I/O of a plan.
+func (r *Recorder) request(ctx context.Context, e Election, after uint64, p plan) (res result) {
+	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
+	defer cancel()
+	began := time.Now()
+	switch p.deed {
+	case readTail:
+		res.tail, res.err = r.journal.Tail(ctx, e)
+	case readStore:
+		res.state, res.err = r.opts.Read(ctx, e)
+	case appendEvents:
+		appending, end := ctx, func(error) {}
+		if r.opts.Hooks.Append != nil {
+			var told func(error)
+			if appending, told = r.opts.Hooks.Append(ctx, e, p.events); told != nil {
+				end = told
+			}
+		}
+		res.seq, res.err = r.journal.Append(appending, e, after, p.events...)
+		end(res.err)
+	}
+	res.took = time.Since(began)
+	if errors.Is(res.err, ErrNoStream) {
+		if err := r.journal.Ensure(ctx); err != nil {
+			res.err = errors.Join(res.err, err)
+		} else {
+			res.remade = true
+		}
+	}
+	return res
+}
+
+// finish takes in the outcome of a request.
+func (l *loop) finish(res result) {
+	now := time.Now()
+	l.mu.Lock()
+	a := res.account
+	l.running--
+	a.busy = false
+	l.touch(a)
+	switch {
+	case res.remade:
+		// All tails are gone, not only this one.
+		l.recheckLocked()
+	case errors.Is(res.err, ErrBehind):
+		l.stats.Behind++
+		a.tailKnown = false
+		if a.behind++; a.behind > 3 {
+			a.retryAt = now.Add(a.backOff(&l.opts))
+		}
+	case res.err != nil:
+		l.failed(a, res, now)
+	default:
+		l.succeeded(a, res, now)
+	}
+	a.stale = false
+	l.mu.Unlock()
+	l.tellOthers()
+}
+
+func (l *loop) failed(a *account, res result, now time.Time) {
+	l.stats.Failed++
+	l.stats.LastError, a.lastErr = res.err, res.err
+	a.retryAt = now.Add(a.backOff(&l.opts))
+	if res.plan.deed == appendEvents {
+		a.tailKnown = false
+	}
+	if f := l.opts.Hooks.Failed; f != nil {
+		l.calls = append(l.calls, func() { f(a.election, res.err) })
+	}
+}
+
+func (a *account) backOff(opts *RecorderOptions) time.Duration {
+	if a.pause == nil {
+		a.pause = backoff.NewExponentialBackOff()
+		a.pause.InitialInterval, a.pause.MaxInterval = opts.Retry, opts.RetryLimit
+		a.pause.Reset()
+	}
+	return a.pause.NextBackOff()
+}
+
+func (l *loop) succeeded(a *account, res result, now time.Time) {
+	l.stats.LastError, a.lastErr = nil, nil
+	a.pause, a.retryAt = nil, time.Time{}
+	switch res.plan.deed {
+	case readTail:
+		l.tailRead(a, res)
+	case readStore:
+		a.storeRead(res, now, &l.opts)
+	case appendEvents:
+		a.behind = 0
+		queued := len(a.queue)
+		a.appended(res)
+		l.stats.Queued += len(a.queue) - queued
+		l.stats.Appended += uint64(len(res.plan.events))
+		if f := l.opts.Hooks.Appended; f != nil {
+			l.calls = append(l.calls, func() { f(a.election, res.plan.events, res.seq, res.took) })
+		}
+	}
+}
+
+// tailRead takes in the tail as the log gave it. One that ends before what was
+// seen already tells that the log has lost its end, and not only here.
+func (l *loop) tailRead(a *account, res result) {
+	if a.stale {
+		return
+	}
+	if a.tail.Seq > res.after && a.tail.Seq > res.tail.Seq {
+		return // it has been told of a later one meanwhile: read again
+	}
+	lost := res.tail.Seq < a.tail.Seq || res.tail.Last.Epoch < a.tail.Last.Epoch
+	if lost {
+		a.gap = true
+		if a.loss == l.losses {
+			l.recheckLocked()
+		}
+	}
+	a.setTail(res.tail)
+	a.loss = l.losses
+}
+
+// appended takes in that the events of the plan are in the log.
+func (a *account) appended(res result) {
+	if c := a.confirmed; c != nil {
+		a.last.Revision = c.Revision
+	}
+	if res.seq > a.tail.Seq {
+		known := a.tailKnown
+		a.setTail(Tail{Seq: res.seq, Last: res.plan.events[len(res.plan.events)-1]})
+		a.tailKnown = known
+	}
+	a.done(res.plan.upTo)
+	a.gap = res.plan.gap
+}
+
+// storeRead takes in what the store says about the last state.
+func (a *account) storeRead(res result, now time.Time, opts *RecorderOptions) {
+	later := now.Add(opts.delay() + opts.Retry)
+	if res.plan.entry != 0 {
+		for i := range a.queue {
+			if e := &a.queue[i]; e.id == res.plan.entry {
+				if e.checked = res.state.Status == Held && sameTerm(res.state, e.Observed) && res.state.Revision == e.Revision; !e.checked {
+					// It has renewed. That is about to be observed, too.
+					e.due = later
+				}
+			}
+		}
+		return
+	}
+	a.doubtAt = later
+	c := a.last
+	same := res.state.Status == c.Status || c.Status == Lapsed && res.state.Status == Held && res.state.Revision == c.Revision
+	if (c.Status == Held || c.Status == Lapsed) && !sameTerm(res.state, c) {
+		same = false
+	}
+	if same && a.tail.Seq == res.after && a.tailKnown {
+		own := c.Own
+		c.update(res.state)
+		c.Own, c.Confirmed = own, true
+		a.confirmed, a.confirmedAt = &c, a.tail.Seq
+	}
+}
+
+// timers is a heap of accounts by the time at which to look at them.
+type timers []*account
+
+func (t timers) Len() int           { return len(t) }
+func (t timers) Less(i, j int) bool { return t[i].wakeAt.Before(t[j].wakeAt) }
+func (t timers) Swap(i, j int) {
+	t[i], t[j] = t[j], t[i]
+	t[i].place, t[j].place = i, j
+}
+
+func (t *timers) Push(x any) {
+	a := x.(*account)
+	a.place = len(*t)
+	*t = append(*t, a)
+}
+
+func (t *timers) Pop() any {
+	old := *t
+	a := old[len(old)-1]
+	old[len(old)-1] = nil
+	*t = old[:len(old)-1]
+	a.place = -1
+	return a
+}
