@@ -36,6 +36,7 @@ them. A flag wins over its variable.`,
 	}
 	c.logging.AddFlags(root.PersistentFlags())
 	root.AddCommand( // in the order of the help
+		newRun(&c),
 	)
 	cli.Prepare(root)
 	return root

@@ -2,6 +2,7 @@
 package buildinfo
 
 import (
+	"regexp"
 	"runtime/debug"
 	"strings"
 )
@@ -40,3 +41,14 @@ func fromBuildInfo(info *debug.BuildInfo) string {
 	}
 	return strings.Join(parts, "-")
 }
+
+// SemVer is Version where that is a semantic version, and one that sorts
+// before every release else: the NATS services framework takes no other.
+func SemVer() string {
+	if v := strings.TrimPrefix(Version(), "v"); semver.MatchString(v) {
+		return v
+	}
+	return "0.0.0-devel"
+}
+
+var semver = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)

@@ -248,7 +248,7 @@ func (r *run) do(m core.Moment, a core.Action) {
 		r.opts.Logger.Info("leaving office once the work has ended", "lock", r.lock.String(), "reason", string(reason))
 		r.endWork(&EndError{Reason: reason, Held: true})
 	case core.End:
-		r.end(m, reasonOf(a.Reason))
+		r.end(m, a)
 	case core.Changed:
 		r.observe(stateOf(a.View))
 	case core.Collision:
@@ -296,8 +296,8 @@ func (r *run) work(ctx context.Context, t *Term) (err error) {
 	return r.opts.Lead(ctx, t)
 }
 
-func (r *run) end(m core.Moment, reason Reason) {
-	t := r.term
+func (r *run) end(m core.Moment, a core.End) {
+	t, reason := r.term, reasonOf(a.Reason)
 	t.over.Store(true)
 	r.endWork(&EndError{Reason: reason})
 	close(r.termDone)
@@ -307,9 +307,7 @@ func (r *run) end(m core.Moment, reason Reason) {
 		level = slog.LevelWarn
 	}
 	r.opts.Logger.Log(r.requests, level, "no longer leading", "lock", r.lock.String(), "reason", string(reason))
-	obs, _ := r.state.Observation()
-	obs.Record.Holder, obs.Record.Acquired = r.opts.Identity, t.Acquired()
-	r.observe(State{Status: Ended, Observation: obs, At: m.Wall, Own: true, Reason: reason})
+	r.observe(State{Status: Ended, Observation: a.Obs, At: m.Wall, Own: true, Reason: reason})
 }
 
 func (r *run) observe(s State) {

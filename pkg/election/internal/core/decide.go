@@ -67,7 +67,7 @@ func (s *State) drain(m Moment, reason Reason) {
 
 // end closes the term. The work may still be on its way out.
 func (s *State) end(m Moment, reason Reason) {
-	s.act(End{Reason: reason})
+	s.act(End{Reason: reason, Obs: s.own.obs})
 	s.phase, s.endReason = closing, reason
 	s.renewAt, s.goneAt = Never, Never
 	if s.drainUntil == Never {

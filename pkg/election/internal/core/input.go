@@ -140,7 +140,7 @@ func (s *State) recognise(m Moment, obs Observation) {
 	p, sentByUs := s.sentAs(obs)
 	switch {
 	case s.isOwn(obs):
-		s.own.uid = obs.UID
+		s.own.uid, s.own.obs = obs.UID, obs
 		if s.goneAt != Never {
 			s.goneAt = Never
 			s.term.UID = obs.UID
@@ -152,7 +152,7 @@ func (s *State) recognise(m Moment, obs Observation) {
 		// A renewal that arrives after its term is over leaves a record to be
 		// given back; an acquisition may still begin one.
 		s.own = &mark{
-			uid: obs.UID, acquired: obs.Record.Acquired, base: p.base,
+			uid: obs.UID, acquired: obs.Record.Acquired, base: p.base, obs: obs,
 			used: p.kind == Renew, clean: p.base.Exists && p.sent >= s.track.dirtyUntil,
 		}
 		s.sentAt, s.renewAt = p.sent, Never

@@ -38,6 +38,8 @@ type mark struct {
 	used bool
 	// clean is the Term.Clean of that term.
 	clean bool
+	// obs is the newest state of the lock that is this record.
+	obs Observation
 }
 
 // maxLost bounds the writes that are remembered in case they arrive late.
@@ -142,9 +144,6 @@ func (s *State) ValidUntil() Instant {
 
 // Watching reports whether changes are delivered as they happen.
 func (s *State) Watching() bool { return s.watching }
-
-// Observation returns the newest known state of the lock.
-func (s *State) Observation() (Observation, bool) { return s.track.obs, s.track.known }
 
 func (s *State) act(a Action) { s.acts = append(s.acts, a) }
 

@@ -232,7 +232,10 @@ func (t *Track) tell(m Moment, own bool) []View {
 	var views []View
 	if t.told.status == Held && v.Obs.Exists && v.Obs.UID != t.told.uid && !t.toldTerm(v.Obs) {
 		gone := v
-		gone.Status, gone.Own, gone.Obs = Absent, false, Observation{Revision: v.Obs.Revision}
+		gone.Status, gone.Own, gone.Obs = Absent, false, Observation{}
+		if v.Obs.Revision > 0 {
+			gone.Obs.Revision = v.Obs.Revision - 1 // before the new lock
+		}
 		views = append(views, gone)
 		v.Gap = false
 	}

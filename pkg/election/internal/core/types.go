@@ -188,8 +188,12 @@ type (
 	Begin struct{ Term Term }
 	// Drain tells the work of the term to end while the lock is still held.
 	Drain struct{ Reason Reason }
-	// End ends the term: nothing may be done in its name from now on.
-	End struct{ Reason Reason }
+	// End ends the term: nothing may be done in its name from now on. Obs is
+	// the last state of the lock that named it.
+	End struct {
+		Reason Reason
+		Obs    Observation
+	}
 	// Changed reports a new state of the lock.
 	Changed struct{ View View }
 	// Collision warns that another process writes under our identity.

@@ -1,0 +1,183 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/leaderbridge/leaderbridge/internal/logbook"
+	"github.com/leaderbridge/leaderbridge/internal/telemetry/instruments"
+	"github.com/leaderbridge/leaderbridge/pkg/election"
+	"github.com/leaderbridge/leaderbridge/pkg/events"
+)
+
+// DefaultFlushTimeout bounds how long a clean stop waits for the log.
+const DefaultFlushTimeout = 2 * time.Second
+
+// Config says what a Bridge does.
+type Config struct {
+	// Election is the name under which the lock's events are published.
+	Election events.Election
+	// Options are those of the candidate; Lead and Observe are the bridge's.
+	Options election.Options
+	// Prefix is the first part of every subject.
+	Prefix string
+	// FlushTimeout is how long the lock is held on a clean stop, at most, for
+	// the log to take the end of the term. Zero means DefaultFlushTimeout.
+	FlushTimeout time.Duration
+	// Metrics may be nil.
+	Metrics *instruments.Metrics
+	Logger  *slog.Logger
+}
+
+// Bridge is one candidate and its part in the log. Create it with New and call
+// Run once.
+type Bridge struct {
+	cfg      Config
+	lock     election.Lock
+	nc       *nats.Conn
+	book     *logbook.Book
+	elector  *election.Elector
+	recorder *events.Recorder
+	metrics  *instruments.Election
+
+	mu     sync.Mutex
+	logErr error // why the log is not followed now
+}
+
+// New returns a bridge between a lock and a log. The connection may not be up
+// yet: elections do not depend on it.
+func New(lock election.Lock, nc *nats.Conn, book *logbook.Book, cfg Config) (*Bridge, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.FlushTimeout == 0 {
+		cfg.FlushTimeout = DefaultFlushTimeout
+	}
+	b := &Bridge{cfg: cfg, lock: lock, nc: nc, book: book, logErr: errors.New("the log has not been reached yet")}
+	opts := cfg.Options
+	opts.Lead, opts.Observe, opts.Logger = b.lead, b.observe, cfg.Logger
+	var err error
+	if b.elector, err = election.New(lock, opts); err != nil {
+		return nil, err
+	}
+	b.metrics = cfg.Metrics.Standing(cfg.Election, opts.Identity)
+	b.recorder, err = events.NewRecorder(book, events.RecorderOptions{
+		Reporter: events.Reporter{Identity: opts.Identity, Perspective: events.ByWitness},
+		Delay:    opts.Default().RetryPeriod,
+		Read:     b.read,
+		Logger:   cfg.Logger,
+		Hooks: events.Hooks{
+			Assigned: b.assigned,
+			Appended: b.appended,
+			Failed:   b.failed,
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Elector returns the candidate, for requests that do not come over NATS.
+func (b *Bridge) Elector() *election.Elector { return b.elector }
+
+// Run stands for election and records what happens until ctx ends, and then
+// stops cleanly: the end of a running term is in the log before the lock is
+// released, unless the log cannot be reached within the flush timeout. Its
+// errors are those of election.Elector.Run.
+func (b *Bridge) Run(ctx context.Context) error {
+	defer b.metrics.Close()
+	recording, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = b.recorder.Run(recording) })
+	wg.Go(func() { _ = b.book.Follow(recording, b.cfg.Election, b.recorder, b.followed) })
+	err := b.elector.Run(ctx)
+	stop()
+	wg.Wait()
+	return err
+}
+
+// lead is the work of a term: to answer requests to the leader, and to bring
+// the term's end into the log while the lock is still held.
+func (b *Bridge) lead(ctx context.Context, term *election.Term) error {
+	office, err := b.open(term)
+	if err != nil {
+		return fmt.Errorf("offer the leader's services: %w", err)
+	}
+	defer office.close()
+	<-ctx.Done()
+	var end *election.EndError
+	if !errors.As(context.Cause(ctx), &end) || !end.Held {
+		return nil
+	}
+	o := observed(b.elector.Snapshot().State)
+	o.Status, o.Own, o.Reason, o.At = events.Ended, true, events.Reason(end.Reason), time.Now()
+	b.recorder.Observe(b.cfg.Election, o)
+	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.cfg.FlushTimeout)
+	defer cancel()
+	if err := b.recorder.Flush(flush, b.cfg.Election); err != nil {
+		b.cfg.Logger.Warn("the end of the term is not in the log yet; another replica will report it", "error", err)
+	}
+	return nil
+}
+
+func (b *Bridge) observe(s election.State) {
+	b.recorder.Observe(b.cfg.Election, observed(s))
+	b.metrics.SetLeading(s.Own && s.Status == election.Held)
+	b.metrics.SetHeld(s.Status == election.Held)
+	b.metrics.WatchSeen(s.At)
+}
+
+// read is the recorder's look at the lock itself.
+func (b *Bridge) read(ctx context.Context, _ events.Election) (events.Observed, error) {
+	obs, err := b.lock.Read(ctx)
+	if err != nil {
+		return events.Observed{}, err
+	}
+	return present(obs), nil
+}
+
+func (b *Bridge) assigned(_ events.Election, o events.Observed, epoch uint64) {
+	if term := b.elector.Term(); term != nil && term.Acquired().Equal(o.AcquireTime) {
+		term.SetEpoch(epoch)
+		b.metrics.SetEpoch(epoch)
+	}
+}
+
+func (b *Bridge) appended(_ events.Election, stored []events.Event, _ uint64, took time.Duration) {
+	ctx := context.Background()
+	b.metrics.Appended(ctx, took, nil)
+	for _, ev := range stored {
+		b.metrics.Transition(ctx, ev)
+		b.cfg.Logger.Info("published", "transition", string(ev.Transition), "epoch", ev.Epoch, "about", ev.Who(), "reason", string(ev.Reason))
+	}
+	b.metrics.SetQueued(b.recorder.Stats().Queued)
+}
+
+func (b *Bridge) failed(_ events.Election, err error) {
+	b.metrics.Appended(context.Background(), 0, err)
+	b.cfg.Metrics.Failed(context.Background(), instruments.PartLog)
+	b.metrics.SetQueued(b.recorder.Stats().Queued)
+}
+
+// followed notes whether the log is followed, and says so once for each
+// change.
+func (b *Bridge) followed(err error) {
+	b.mu.Lock()
+	before := b.logErr
+	b.logErr = err
+	b.mu.Unlock()
+	b.cfg.Metrics.LogReachable(err == nil)
+	switch {
+	case err == nil && before != nil:
+		b.cfg.Logger.Info("following the log", "election", b.cfg.Election.String())
+	case err != nil && (before == nil || before.Error() != err.Error()):
+		b.cfg.Logger.Warn("the log cannot be followed", "election", b.cfg.Election.String(), "error", err)
+	}
+}

@@ -1,0 +1,89 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/leaderbridge/leaderbridge/internal/buildinfo"
+	"github.com/leaderbridge/leaderbridge/pkg/election"
+	"github.com/leaderbridge/leaderbridge/pkg/events"
+)
+
+// office is what a leader offers over NATS while its term lasts. Nobody else
+// answers on these subjects, so a request that finds no responder knows that
+// there is no leader.
+type office struct {
+	b       *Bridge
+	service micro.Service
+}
+
+// open offers the services of the term. They survive an outage of NATS.
+func (b *Bridge) open(term *election.Term) (*office, error) {
+	service, err := micro.AddService(b.nc, micro.Config{
+		Name:               "leaderbridge",
+		Version:            buildinfo.SemVer(),
+		Description:        "leader of " + b.cfg.Election.String(),
+		QueueGroupDisabled: true,
+		Metadata: map[string]string{
+			"cluster": b.cfg.Election.Cluster, "namespace": b.cfg.Election.Namespace, "lease": b.cfg.Election.Lease,
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	o := &office{b: b, service: service}
+	err = service.AddEndpoint("step-down", micro.HandlerFunc(func(r micro.Request) { o.stepDown(r, term) }),
+		micro.WithEndpointSubject(b.cfg.Election.RequestSubject(b.cfg.Prefix, events.StepDownVerb)))
+	if err != nil {
+		return nil, errors.Join(err, service.Stop())
+	}
+	return o, nil
+}
+
+// close ends the services. An error would say that the connection is gone, and
+// the services with it.
+func (o *office) close() { _ = o.service.Stop() }
+
+// maxRequest bounds a request's size; what is larger is not ours.
+const maxRequest = 64 << 10
+
+// stepDown answers that it will hand over, and then does. The requester learns
+// of the outcome from the log.
+func (o *office) stepDown(r micro.Request, term *election.Term) {
+	var in events.StepDownRequest
+	if len(r.Data()) > maxRequest {
+		_ = r.Error("400", "the request is too large", nil)
+		return
+	}
+	if len(r.Data()) > 0 {
+		if err := json.Unmarshal(r.Data(), &in); err != nil {
+			_ = r.Error("400", "the request is not JSON as expected: "+err.Error(), nil)
+			return
+		}
+	}
+	if in.To == o.b.elector.Identity() {
+		_ = r.Error("409", "the candidate named is the leader itself", nil)
+		return
+	}
+	if term.Check() != nil {
+		_ = r.Error("409", "the term is over", nil)
+		return
+	}
+	answer := events.StepDownAnswer{Leader: o.b.elector.Identity(), Epoch: o.b.recorder.Epoch(o.b.cfg.Election)}
+	if err := r.RespondJSON(answer); err != nil {
+		o.b.cfg.Logger.Warn("a request to hand over could not be answered", "error", err)
+	}
+	// The term's end waits for this office to close, so its end is not
+	// awaited here.
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := o.b.elector.StepDown(ctx, in.To); err != nil && !errors.Is(err, election.ErrNotLeading) {
+			o.b.cfg.Logger.Warn("a request to hand over was not carried out", "error", err)
+		}
+	}()
+}
