@@ -16,7 +16,14 @@ import (
 	"github.com/leaderbridge/leaderbridge/internal/logbook"
 	"github.com/leaderbridge/leaderbridge/internal/natsconn"
 	"github.com/leaderbridge/leaderbridge/pkg/election"
+	"github.com/leaderbridge/leaderbridge/pkg/election/natskv"
 	"github.com/leaderbridge/leaderbridge/pkg/events"
+)
+
+// The kinds of locks.
+const (
+	lockLease = "lease"
+	lockNATS  = "nats"
 )
 
 // runCommand is "leaderbridge run".
@@ -24,9 +31,12 @@ type runCommand struct {
 	*common
 	logFlags
 	kube     kubeconn.Options
+	lockKind string
+	bucket   string
 	options  election.Options
 	election events.Election
 	httpAddr string
+	health   healthFlags
 }
 
 func newRun(c *common) *cobra.Command {
@@ -46,6 +56,7 @@ with 0. A second signal exits at once.`,
 		Example: `  leaderbridge run --lease-lock-name scheduler --nats-url nats://nats:4222
   leaderbridge run --lease-lock-name scheduler --lease-lock-namespace prod \
       --kubeconfig ~/.kube/config --lease-duration 6s --renew-deadline 4s --retry-period 1s
+  leaderbridge run --lock nats --lease-lock-name scheduler
   LEADERBRIDGE_LEASE_LOCK_NAME=scheduler leaderbridge run`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd.Context()) },
@@ -55,8 +66,10 @@ with 0. A second signal exits at once.`,
 }
 
 func (r *runCommand) flags(flags *pflag.FlagSet) {
-	flags.StringVar(&r.election.Lease, "lease-lock-name", "", "`name` of the Lease (required)")
-	flags.StringVar(&r.election.Namespace, "lease-lock-namespace", "", "`namespace` of the Lease; default: the pod's own, or that of the kubeconfig's context")
+	cli.ChoiceVarP(flags, &r.lockKind, "lock", "", lockLease, "what to stand on: a Kubernetes Lease, or a key in a NATS bucket for sites without Kubernetes", lockLease, lockNATS)
+	flags.StringVar(&r.bucket, "lock-bucket", natskv.DefaultBucket, "`name` of the key-value bucket of --lock nats; created when absent")
+	flags.StringVar(&r.election.Lease, "lease-lock-name", "", "`name` of the Lease or key (required)")
+	flags.StringVar(&r.election.Namespace, "lease-lock-namespace", "", "`namespace` of the Lease; default: the pod's own, or that of the kubeconfig's context; with --lock nats: default")
 	flags.StringVar(&r.election.Cluster, "cluster", "default", "`name` of this cluster in events and subjects")
 	flags.StringVar(&r.options.Identity, "id", "", "`identity` of this candidate; it must differ from all others (default: the host's name and a unique suffix)")
 	flags.DurationVar(&r.options.LeaseDuration, "lease-duration", election.DefaultLeaseDuration, "how long a crashed leader's Lease keeps others away; whole seconds")
@@ -64,6 +77,7 @@ func (r *runCommand) flags(flags *pflag.FlagSet) {
 	flags.DurationVar(&r.options.RetryPeriod, "retry-period", election.DefaultRetryPeriod, "time between renewals, and between tries")
 	flags.DurationVar(&r.options.RequestTimeout, "request-timeout", 0, "how long one request to the API server may take (default: half the renew deadline, at least 1s)")
 	flags.StringVar(&r.httpAddr, "http-addr", ":8080", "`address` for /healthz, /readyz, /metrics, /status and the leader's name; empty for none")
+	r.health.add(flags)
 	r.kube.AddFlags(flags)
 	r.add(flags)
 }
@@ -74,7 +88,7 @@ func (r *runCommand) check() error {
 		return errors.New("--lease-lock-name is missing: name the Lease to stand for")
 	}
 	if r.election.Namespace == "" {
-		r.election.Namespace = r.kube.Namespace()
+		r.election.Namespace = r.namespace()
 	}
 	if r.election.Namespace == "" {
 		return errors.New("--lease-lock-namespace is missing: outside a pod nothing tells the namespace")
@@ -89,18 +103,25 @@ func (r *runCommand) check() error {
 		}
 		r.options.Identity = id
 	}
+	var err error
+	if r.options.Health, err = r.health.health(); err != nil {
+		return err
+	}
 	if err := r.options.Default().Validate(); err != nil {
 		return err
 	}
 	return r.logFlags.check()
 }
 
+func (r *runCommand) namespace() string {
+	if r.lockKind == lockNATS {
+		return "default"
+	}
+	return r.kube.Namespace()
+}
+
 func (r *runCommand) run(ctx context.Context) (err error) {
 	if err := r.check(); err != nil {
-		return cli.Usage(err)
-	}
-	lock, err := r.lock()
-	if err != nil {
 		return cli.Usage(err)
 	}
 	// What is closed last is opened first: health answers from the first
@@ -119,6 +140,10 @@ func (r *runCommand) run(ctx context.Context) (err error) {
 	}
 	defer conn.Close()
 
+	lock, err := r.lock(conn)
+	if err != nil {
+		return cli.Usage(err)
+	}
 	book := logbook.New(conn.Conn, r.at(conn), conn.Explain)
 	b, err := bridge.New(lock, conn.Conn, book, bridge.Config{
 		Election: r.election, Options: r.options, Prefix: r.logFlags.events.Prefix, Logger: r.log,
@@ -153,7 +178,17 @@ func (r *runCommand) standUntilClosed(ctx context.Context, b *bridge.Bridge, con
 	return err
 }
 
-func (r *runCommand) lock() (election.Lock, error) {
+func (r *runCommand) lock(conn *natsconn.Conn) (election.Lock, error) {
+	if r.lockKind == lockNATS {
+		js, err := conn.JetStream()
+		if err != nil {
+			return nil, err
+		}
+		return natskv.New(js, natskv.Options{
+			Namespace: r.election.Namespace, Name: r.election.Lease, Bucket: r.bucket,
+			Replicas: r.logFlags.events.Replicas, Logger: r.log,
+		})
+	}
 	cfg, err := r.kube.Config()
 	if err != nil {
 		return nil, err

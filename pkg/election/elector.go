@@ -139,6 +139,7 @@ func newRun(e *Elector) *run {
 			RenewDeadline: o.RenewDeadline,
 			RetryPeriod:   o.RetryPeriod,
 			DrainTimeout:  o.DrainTimeout,
+			Unfit:         o.Health != nil,
 		}),
 		results:    make(chan core.Input),
 		watches:    make(chan (<-chan Observation)),
@@ -161,6 +162,9 @@ func (r *run) loop(ctx context.Context) error {
 	defer timer.Stop()
 	stop := ctx.Done()
 	r.startWatch(0)
+	if r.opts.Health != nil {
+		r.wg.Go(func() { r.watchHealth(r.requests) })
+	}
 	for {
 		var in core.Input = core.Tick{}
 		select {

@@ -566,6 +566,43 @@ func TestUnhealthyLeaderHandsOverAndStandsAgainWhenHealthy(t *testing.T) {
 	})
 }
 
+func TestHealthDecidesWhoStands(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memlock.Store) {
+		var sick atomic.Bool
+		sick.Store(true)
+		a := start(t, store, "a", func(o *election.Options) {
+			o.Health = &election.Health{Check: func(ctx context.Context) error {
+				if sick.Load() {
+					<-ctx.Done() // a check that hangs has failed
+				}
+				return ctx.Err()
+			}}
+		})
+		pass(time.Minute)
+		if a.terms.Load() != 0 {
+			t.Error("a led before its first healthy check")
+		}
+		sick.Store(false)
+		pass(4 * time.Second)
+		if !a.leads() {
+			t.Error("a is healthy and does not lead")
+		}
+		sick.Store(true)
+		pass(3 * time.Second)
+		if !a.leads() {
+			t.Error("a gave up before the third failure")
+		}
+		pass(4 * time.Second)
+		if a.leads() || a.lastEnd().cause.Reason != election.Unhealthy {
+			t.Errorf("leads: %v, reason %q", a.leads(), a.lastEnd().cause.Reason)
+		}
+		if h := store.State().Record.Holder; h != "" {
+			t.Errorf("the lock is left to %q", h)
+		}
+		_ = a.quit()
+	})
+}
+
 func TestEpochIsWrittenWithTheNextRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memlock.Store) {
 		a := start(t, store, "a", nil)

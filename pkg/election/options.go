@@ -55,6 +55,9 @@ type Options struct {
 	// LeaseDuration.
 	DrainTimeout time.Duration
 
+	// Health, if not nil, says when the process may stand at all.
+	Health *Health
+
 	// Lead is the work of a term. It is called in a goroutine of its own when
 	// the term begins, and never twice at once. Its context is cancelled when
 	// the work must end; context.Cause gives an *EndError that says why and
@@ -95,6 +98,10 @@ func (o Options) Default() Options {
 	set(&o.RetryPeriod, DefaultRetryPeriod)
 	set(&o.RequestTimeout, max(time.Second, o.RenewDeadline/2))
 	set(&o.DrainTimeout, o.LeaseDuration)
+	if o.Health != nil {
+		h := o.Health.withDefaults()
+		o.Health = &h
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -123,6 +130,11 @@ func (o Options) Validate() error {
 		return fail("request timeout %s must be above 0 and at most the renew deadline %s", o.RequestTimeout, o.RenewDeadline)
 	case o.DrainTimeout <= 0 || o.DrainTimeout > o.LeaseDuration:
 		return fail("drain timeout %s must be above 0 and at most the lease duration %s", o.DrainTimeout, o.LeaseDuration)
+	}
+	if o.Health != nil {
+		if err := o.Health.validate(); err != nil {
+			return fail("%s", err)
+		}
 	}
 	return nil
 }

@@ -106,7 +106,7 @@ func New(cfg Config) *State {
 	return &State{
 		cfg:          cfg,
 		track:        NewTrack(),
-		standing:     true,
+		standing:     !cfg.Unfit,
 		goneAt:       Never,
 		renewAt:      Never,
 		drainUntil:   Never,

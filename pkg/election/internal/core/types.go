@@ -31,6 +31,8 @@ type Config struct {
 	LeaseDuration time.Duration
 	RenewDeadline time.Duration
 	RetryPeriod   time.Duration
+	// Unfit says that the process may not stand until Stand says so.
+	Unfit bool
 	// DrainTimeout bounds how long a term goes on after it was asked to end.
 	DrainTimeout time.Duration
 }
