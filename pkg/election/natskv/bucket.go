@@ -46,10 +46,12 @@ func (l *lock) find(ctx context.Context) (s jetstream.Stream, err error) {
 // do not answer reads.
 func (l *lock) make(ctx context.Context) (s jetstream.Stream, err error) {
 	config := jetstream.StreamConfig{
-		Name:              l.stream,
-		Description:       "Locks of leaderbridge elections, one key each",
-		Subjects:          []string{"$KV." + l.bucket + ".>"},
-		MaxMsgsPerSubject: 1,
+		Name:        l.stream,
+		Description: "Locks of leaderbridge elections, one key each",
+		Subjects:    []string{"$KV." + l.bucket + ".>"},
+		// A watch that is a little late must still see each state: a hand-over
+		// whose release was skipped looks like an overwritten record.
+		MaxMsgsPerSubject: history,
 		MaxMsgs:           -1,
 		MaxBytes:          -1,
 		MaxMsgSize:        -1,
@@ -83,6 +85,10 @@ func (l *lock) make(ctx context.Context) (s jetstream.Stream, err error) {
 	l.log.Info("made the bucket for election locks", "bucket", l.bucket, "replicas", config.Replicas)
 	return s, nil
 }
+
+// history is how many states of a key the bucket keeps: more than candidates
+// write while a watch takes a breath.
+const history = 16
 
 // verify names everything that makes a bucket unfit.
 func (l *lock) verify(c jetstream.StreamConfig) error {
