@@ -229,7 +229,7 @@ func (f *follower) pause(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	timer := time.NewTimer(backoff(f.failures))
+	timer := time.NewTimer(pauseAfter(f.failures))
 	defer timer.Stop()
 	f.failures++
 	select {
@@ -240,7 +240,7 @@ func (f *follower) pause(ctx context.Context) error {
 	}
 }
 
-func backoff(failures int) time.Duration {
+func pauseAfter(failures int) time.Duration {
 	limit := mostBackoff
 	if failures < 6 {
 		limit = min(firstBackoff<<failures, mostBackoff)

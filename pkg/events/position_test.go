@@ -44,7 +44,7 @@ func TestPositionOpen(t *testing.T) {
 
 func TestBackoffGrowsToItsBound(t *testing.T) {
 	for failures := range 100 {
-		got, most := backoff(failures), mostBackoff
+		got, most := pauseAfter(failures), mostBackoff
 		if failures < 6 {
 			most = min(firstBackoff<<failures, mostBackoff)
 		}
