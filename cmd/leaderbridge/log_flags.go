@@ -1,6 +1,11 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
 	"github.com/spf13/pflag"
 
 	"github.com/leaderbridge/leaderbridge/internal/cli"
@@ -39,4 +44,35 @@ func (f *logFlags) at(conn *natsconn.Conn) events.Options {
 	o := f.events
 	o.Domain, o.APIPrefix = conn.JetStreamAt()
 	return o
+}
+
+// connect opens the connection to NATS.
+func (f *logFlags) connect(ctx context.Context, log *slog.Logger) (*natsconn.Conn, error) {
+	conn, err := natsconn.Connect(ctx, f.nats, log)
+	if bad := new(natsconn.InputError); errors.As(err, &bad) {
+		return nil, cli.Usage(err)
+	} else if err != nil {
+		return nil, fmt.Errorf("connect to NATS: %w", err)
+	}
+	return conn, nil
+}
+
+// untilClosed runs f until it returns, and ends it cleanly when the NATS client
+// has given up for good: a process that cannot publish any more must not look
+// healthy.
+func untilClosed(ctx context.Context, conn *natsconn.Conn, f func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-conn.Done():
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	err := f(ctx)
+	if gone := conn.Err(); gone != nil {
+		err = errors.Join(err, fmt.Errorf("the NATS client has closed the connection: %w", gone))
+	}
+	return err
 }

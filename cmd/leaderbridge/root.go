@@ -37,6 +37,7 @@ them. A flag wins over its variable.`,
 	c.logging.AddFlags(root.PersistentFlags())
 	root.AddCommand( // in the order of the help
 		newRun(&c),
+		newWatch(&c),
 		newDemo(&c),
 	)
 	cli.Prepare(root)

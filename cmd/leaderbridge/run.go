@@ -3,15 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/leaderbridge/leaderbridge/internal/bridge"
 	"github.com/leaderbridge/leaderbridge/internal/cli"
-	"github.com/leaderbridge/leaderbridge/internal/httpd"
 	"github.com/leaderbridge/leaderbridge/internal/kubeconn"
 	"github.com/leaderbridge/leaderbridge/internal/logbook"
 	"github.com/leaderbridge/leaderbridge/internal/natsconn"
@@ -35,7 +32,7 @@ type runCommand struct {
 	bucket   string
 	options  election.Options
 	election events.Election
-	httpAddr string
+	http     httpFlags
 	health   healthFlags
 }
 
@@ -76,7 +73,7 @@ func (r *runCommand) flags(flags *pflag.FlagSet) {
 	flags.DurationVar(&r.options.RenewDeadline, "renew-deadline", election.DefaultRenewDeadline, "how long a leader goes on without a successful renewal")
 	flags.DurationVar(&r.options.RetryPeriod, "retry-period", election.DefaultRetryPeriod, "time between renewals, and between tries")
 	flags.DurationVar(&r.options.RequestTimeout, "request-timeout", 0, "how long one request to the API server may take (default: half the renew deadline, at least 1s)")
-	flags.StringVar(&r.httpAddr, "http-addr", ":8080", "`address` for /healthz, /readyz, /metrics, /status and the leader's name; empty for none")
+	r.http.add(flags)
 	r.health.add(flags)
 	r.kube.AddFlags(flags)
 	r.add(flags)
@@ -126,17 +123,15 @@ func (r *runCommand) run(ctx context.Context) (err error) {
 	}
 	// What is closed last is opened first: health answers from the first
 	// moment to the last.
-	server, stopServer, err := r.serve(ctx)
+	server, stopServer, err := r.http.serve(ctx, r.log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stopServer()) }()
 
-	conn, err := natsconn.Connect(ctx, r.nats, r.log)
-	if bad := new(natsconn.InputError); errors.As(err, &bad) {
-		return cli.Usage(err)
-	} else if err != nil {
-		return fmt.Errorf("connect to NATS: %w", err)
+	conn, err := r.connect(ctx, r.log)
+	if err != nil {
+		return err
 	}
 	defer conn.Close()
 
@@ -155,27 +150,7 @@ func (r *runCommand) run(ctx context.Context) (err error) {
 		server.Use(b)
 	}
 	r.log.Info("standing for election", "lock", lock.String(), "identity", r.options.Identity)
-	return r.standUntilClosed(ctx, b, conn)
-}
-
-// standUntilClosed runs the bridge, and stops it cleanly when the NATS client
-// has given up for good: a process that cannot publish any more must not look
-// healthy.
-func (r *runCommand) standUntilClosed(ctx context.Context, b *bridge.Bridge, conn *natsconn.Conn) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() {
-		select {
-		case <-conn.Done():
-			stop()
-		case <-ctx.Done():
-		}
-	}()
-	err := b.Run(ctx)
-	if gone := conn.Err(); gone != nil {
-		err = errors.Join(err, fmt.Errorf("the NATS client has closed the connection: %w", gone))
-	}
-	return err
+	return untilClosed(ctx, conn, b.Run)
 }
 
 func (r *runCommand) lock(conn *natsconn.Conn) (election.Lock, error) {
@@ -199,27 +174,4 @@ func (r *runCommand) lock(conn *natsconn.Conn) (election.Lock, error) {
 	}
 	return election.NewLeaseLock(client, r.election.Namespace, r.election.Lease,
 		election.WithLeaseLabels(map[string]string{"app.kubernetes.io/managed-by": "leaderbridge"}))
-}
-
-// serve opens the HTTP port and answers until the returned function is called.
-func (r *runCommand) serve(ctx context.Context) (*httpd.Server, func() error, error) {
-	if r.httpAddr == "" {
-		return nil, func() error { return nil }, nil
-	}
-	server, err := httpd.Listen(ctx, httpd.Options{Addr: r.httpAddr, Logger: r.log})
-	if err != nil {
-		return nil, nil, err
-	}
-	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan error, 1)
-	go func() { done <- server.Run(serving) }()
-	return server, func() error {
-		cancel()
-		select {
-		case err := <-done:
-			return err
-		case <-time.After(2 * time.Second):
-			return errors.New("the HTTP server did not stop in time")
-		}
-	}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/leaderbridge/leaderbridge/internal/logbook"
+	"github.com/leaderbridge/leaderbridge/internal/observed"
 	"github.com/leaderbridge/leaderbridge/internal/telemetry/instruments"
 	"github.com/leaderbridge/leaderbridge/pkg/election"
 	"github.com/leaderbridge/leaderbridge/pkg/events"
@@ -116,7 +117,7 @@ func (b *Bridge) lead(ctx context.Context, term *election.Term) error {
 	if !errors.As(context.Cause(ctx), &end) || !end.Held {
 		return nil
 	}
-	o := observed(b.elector.Snapshot().State)
+	o := observed.Of(b.elector.Snapshot().State)
 	o.Status, o.Own, o.Reason, o.At = events.Ended, true, events.Reason(end.Reason), time.Now()
 	b.recorder.Observe(b.cfg.Election, o)
 	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.cfg.FlushTimeout)
@@ -128,7 +129,7 @@ func (b *Bridge) lead(ctx context.Context, term *election.Term) error {
 }
 
 func (b *Bridge) observe(s election.State) {
-	b.recorder.Observe(b.cfg.Election, observed(s))
+	b.recorder.Observe(b.cfg.Election, observed.Of(s))
 	b.metrics.SetLeading(s.Own && s.Status == election.Held)
 	b.metrics.SetHeld(s.Status == election.Held)
 	b.metrics.WatchSeen(s.At)
@@ -140,7 +141,7 @@ func (b *Bridge) read(ctx context.Context, _ events.Election) (events.Observed, 
 	if err != nil {
 		return events.Observed{}, err
 	}
-	return present(obs), nil
+	return observed.Present(obs), nil
 }
 
 func (b *Bridge) assigned(_ events.Election, o events.Observed, epoch uint64) {

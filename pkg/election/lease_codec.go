@@ -148,3 +148,11 @@ func toMicroTime(t time.Time) *metav1.MicroTime {
 	}
 	return &metav1.MicroTime{Time: t.UTC().Truncate(time.Microsecond)}
 }
+
+// ObserveLease reads a Lease that came from a list or a watch, for a Watcher.
+// The observation is no base for an update.
+func ObserveLease(lease *coordinationv1.Lease) Observation {
+	o := observe(lease)
+	o.Handle = nil
+	return o
+}

@@ -1,4 +1,5 @@
-package bridge
+// Package observed says the states of a lock in the words of the log.
+package observed
 
 import (
 	"time"
@@ -7,8 +8,8 @@ import (
 	"github.com/leaderbridge/leaderbridge/pkg/events"
 )
 
-// observed says a state of the lock in the words of the log.
-func observed(s election.State) events.Observed {
+// Of says a state of a lock in the words of the log.
+func Of(s election.State) events.Observed {
 	r := s.Observation.Record
 	o := events.Observed{
 		Status:      statusOf(s.Status),
@@ -49,8 +50,8 @@ func statusOf(s election.Status) events.Status {
 	return events.Absent
 }
 
-// present is the state that an observation read from the store shows.
-func present(obs election.Observation) events.Observed {
+// Present is the state that an observation read from the store shows.
+func Present(obs election.Observation) events.Observed {
 	s := election.State{Status: election.Held, Observation: obs, At: time.Now()}
 	switch {
 	case !obs.Exists:
@@ -58,5 +59,5 @@ func present(obs election.Observation) events.Observed {
 	case obs.Record.Holder == "":
 		s.Status = election.Free
 	}
-	return observed(s)
+	return Of(s)
 }
