@@ -94,6 +94,7 @@ func (l *leaseLock) Read(ctx context.Context) (Observation, error) {
 	}
 }
 
+// Create posts a Lease.
 func (l *leaseLock) Create(ctx context.Context, r Record) (Observation, error) {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: l.name}}
 	return l.write(ctx, "create", r, lease, func(ctx context.Context) (*coordinationv1.Lease, error) {
@@ -101,6 +102,7 @@ func (l *leaseLock) Create(ctx context.Context, r Record) (Observation, error) {
 	})
 }
 
+// Update puts the Lease that base was read from, with the record in it.
 func (l *leaseLock) Update(ctx context.Context, base Observation, r Record) (Observation, error) {
 	read, ok := base.Handle.(*coordinationv1.Lease)
 	if !ok || !base.Exists || read.Namespace != l.namespace || read.Name != l.name {

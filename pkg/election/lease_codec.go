@@ -102,7 +102,7 @@ func encodeLease(r Record, lease *coordinationv1.Lease) error {
 		RenewTime:      toMicroTime(r.Renewed),
 	}
 	if seconds := r.Duration / time.Second; seconds > 0 {
-		spec.LeaseDurationSeconds = new(int32(seconds))
+		spec.LeaseDurationSeconds = new(int32(seconds)) // #nosec G115 -- checked by Storable
 	}
 	if r.HasTransitions {
 		// A counter at its end stays there: a negative one would be refused,

@@ -53,9 +53,9 @@ func leaseLock(t *testing.T, config *rest.Config, namespace, name string, opts .
 	return l
 }
 
-func leaseRecord(holder string) election.Record {
+func heldByA() election.Record {
 	now := time.Now().UTC().Truncate(time.Microsecond)
-	return election.Record{Holder: holder, Duration: 15 * time.Second, Acquired: now, Renewed: now, HasTransitions: true}
+	return election.Record{Holder: "a", Duration: 15 * time.Second, Acquired: now, Renewed: now, HasTransitions: true}
 }
 
 // through leads to the API server by way of a proxy.
@@ -76,17 +76,23 @@ func TestLeaseConformance(t *testing.T) {
 	config, proxy := through(t, api.Config())
 	admin := leaseClient(t, api.Config())
 	locktest.Run(t, func(t *testing.T) locktest.Fixture {
+		t.Helper()
 		const name = "the.lock"
 		namespace := api.Namespace(t)
 		leases := admin.Leases(namespace)
 		return locktest.Fixture{
-			Open: func(t *testing.T) election.Lock { return leaseLock(t, config, namespace, name) },
+			Open: func(t *testing.T) election.Lock {
+				t.Helper()
+				return leaseLock(t, config, namespace, name)
+			},
 			Delete: func(t *testing.T) {
+				t.Helper()
 				if err := leases.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			},
 			Overwrite: func(t *testing.T, holder string) {
+				t.Helper()
 				// A patch needs no resourceVersion. An update of a Lease does.
 				patch, err := json.Marshal(map[string]any{"spec": map[string]any{"holderIdentity": holder}})
 				if err != nil {
@@ -109,7 +115,7 @@ func TestLeaseSurvivesARestartOfTheServer(t *testing.T) {
 	api := kubeenv.Start(t)
 	namespace := api.Namespace(t)
 	l := leaseLock(t, api.Config(), namespace, "lock")
-	o, err := l.Create(t.Context(), leaseRecord("a"))
+	o, err := l.Create(t.Context(), heldByA())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,14 +125,14 @@ func TestLeaseSurvivesARestartOfTheServer(t *testing.T) {
 	}
 	api.Kill(t)
 	waitClosed(t, watch)
-	if _, err := l.Update(t.Context(), o, leaseRecord("a")); err == nil || errors.Is(err, election.ErrConflict) || errors.Is(err, election.ErrRefused) {
+	if _, err := l.Update(t.Context(), o, heldByA()); err == nil || errors.Is(err, election.ErrConflict) || errors.Is(err, election.ErrRefused) {
 		t.Errorf("update while the server is down: %v", err)
 	}
 	api.Restart(t)
 	testenv.Eventually(t, leasePatience, func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		o, err = l.Update(ctx, o, leaseRecord("a"))
+		o, err = l.Update(ctx, o, heldByA())
 		return err
 	})
 	watch, err = l.Watch(t.Context())
@@ -213,9 +219,9 @@ func TestLeaseKeepsWhatOthersPutThere(t *testing.T) {
 	if got := election.LeaseLabels(o)["app"]; got != "theirs" {
 		t.Errorf("label of the foreign application: %q", got)
 	}
-	r := leaseRecord("a")
+	r := heldByA()
 	r.Epoch, r.EpochAcquired = 7, r.Acquired
-	if o, err = l.Update(t.Context(), o, r); err != nil {
+	if _, err = l.Update(t.Context(), o, r); err != nil {
 		t.Fatal(err)
 	}
 
@@ -273,11 +279,11 @@ func TestLeaseNeedsFewRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := l.Create(t.Context(), leaseRecord("a"))
+	o, err := l.Create(t.Context(), heldByA())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o, err = l.Update(t.Context(), o, leaseRecord("a")); err != nil {
+	if o, err = l.Update(t.Context(), o, heldByA()); err != nil {
 		t.Fatal(err)
 	}
 	if read, err := l.Read(t.Context()); err != nil || read.Revision != o.Revision {
@@ -288,7 +294,7 @@ func TestLeaseNeedsFewRights(t *testing.T) {
 			break
 		}
 	}
-	base, err := leaseLock(t, api.Config(), namespace, "other").Create(t.Context(), leaseRecord("a"))
+	base, err := leaseLock(t, api.Config(), namespace, "other").Create(t.Context(), heldByA())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,9 +311,9 @@ func requestErrors(t *testing.T, l election.Lock, base election.Observation) map
 	t.Cleanup(cancel)
 	errs := map[string]error{}
 	_, errs["get"] = l.Read(ctx)
-	_, errs["update"] = l.Update(ctx, base, leaseRecord("a"))
+	_, errs["update"] = l.Update(ctx, base, heldByA())
 	_, errs["watch"] = l.Watch(ctx)
-	_, errs["create"] = l.Create(ctx, leaseRecord("a"))
+	_, errs["create"] = l.Create(ctx, heldByA())
 	return errs
 }
 
@@ -315,7 +321,7 @@ func TestLeaseErrorsNameWhatIsMissing(t *testing.T) {
 	api := kubeenv.Shared(t)
 	namespace := api.Namespace(t)
 	admin := leaseLock(t, api.Config(), namespace, "lock")
-	base, err := admin.Create(t.Context(), leaseRecord("a"))
+	base, err := admin.Create(t.Context(), heldByA())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -364,7 +370,7 @@ func TestLeaseErrorsNameWhatIsMissing(t *testing.T) {
 		if o, err := l.Read(t.Context()); err != nil || o.Exists {
 			t.Errorf("read %+v, %v", o, err)
 		}
-		_, err := l.Create(t.Context(), leaseRecord("a"))
+		_, err := l.Create(t.Context(), heldByA())
 		oneLine(t, err, `namespace "nowhere" does not exist`)
 		if errors.Is(err, election.ErrRefused) || errors.Is(err, election.ErrConflict) {
 			t.Errorf("a missing namespace may come: %v", err)
@@ -378,7 +384,7 @@ func TestLeaseErrorsNameWhatIsMissing(t *testing.T) {
 		}
 		l := leaseLock(t, api.Config(), ending, "lock")
 		testenv.Eventually(t, leasePatience, func() error {
-			_, err := l.Create(t.Context(), leaseRecord("a"))
+			_, err := l.Create(t.Context(), heldByA())
 			if err == nil || !strings.Contains(err.Error(), "is being deleted") {
 				return fmt.Errorf("create: %w", err)
 			}
@@ -390,7 +396,7 @@ func TestLeaseErrorsNameWhatIsMissing(t *testing.T) {
 		})
 	})
 	t.Run("invalid", func(t *testing.T) {
-		r := leaseRecord("a")
+		r := heldByA()
 		r.Preferred = strings.Repeat("b", 300<<10) // more than annotations may hold
 		_, err := admin.Update(t.Context(), base, r)
 		oneLine(t, err, "refused", "metadata.annotations")
@@ -448,11 +454,11 @@ func TestLeaseRepeatedWriteIsNoConflict(t *testing.T) {
 		}
 		return o
 	}
-	r := leaseRecord("a")
+	r := heldByA()
 	spoil.Store(true)
 	_, err := l.Create(t.Context(), r)
 	o := check("create", r, err)
-	r = leaseRecord("a")
+	r = heldByA()
 	spoil.Store(true)
 	_, err = l.Update(t.Context(), o, r)
 	check("update", r, err)
@@ -474,7 +480,7 @@ func TestLeaseClientObeysRetryAfterWithinItsContext(t *testing.T) {
 	l := leaseLock(t, config, namespace, "lock")
 	throttle.Store(2)
 	start := time.Now()
-	if _, err := l.Create(t.Context(), leaseRecord("a")); err != nil {
+	if _, err := l.Create(t.Context(), heldByA()); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(start); took < 2*time.Second {
@@ -496,7 +502,7 @@ func TestLeaseClientLeavesADeadConnection(t *testing.T) {
 	namespace := api.Namespace(t)
 	config, proxy := through(t, api.Config())
 	l := leaseLock(t, config, namespace, "lock")
-	o, err := l.Create(t.Context(), leaseRecord("a"))
+	o, err := l.Create(t.Context(), heldByA())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -509,7 +515,7 @@ func TestLeaseClientLeavesADeadConnection(t *testing.T) {
 	testenv.Eventually(t, leasePatience, func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // half a renew deadline
 		defer cancel()
-		_, err := l.Update(ctx, o, leaseRecord("a"))
+		_, err := l.Update(ctx, o, heldByA())
 		if errors.Is(err, election.ErrConflict) { // an earlier one was made
 			return nil
 		}
@@ -546,12 +552,12 @@ func TestLeaseClientPicksUpANewToken(t *testing.T) {
 	config := rest.AnonymousClientConfig(api.Config())
 	config.BearerTokenFile = file
 	l := leaseLock(t, config, namespace, "lock")
-	if _, err := l.Create(t.Context(), leaseRecord("a")); !errors.Is(err, election.ErrRefused) {
+	if _, err := l.Create(t.Context(), heldByA()); !errors.Is(err, election.ErrRefused) {
 		t.Fatalf("with an expired token: %v", err)
 	}
 	write(token.Status.Token)
 	testenv.Eventually(t, leasePatience, func() error {
-		_, err := l.Create(t.Context(), leaseRecord("a"))
+		_, err := l.Create(t.Context(), heldByA())
 		return err
 	})
 	l = leaseLock(t, config, namespace, "lock")
@@ -582,10 +588,10 @@ func TestLeaseClientIsTheElectionsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	o, err := l.Create(t.Context(), leaseRecord("a"))
+	o, err := l.Create(t.Context(), heldByA())
 	for range 50 {
 		if err == nil {
-			o, err = l.Update(t.Context(), o, leaseRecord("a"))
+			o, err = l.Update(t.Context(), o, heldByA())
 		}
 	}
 	if err != nil {
@@ -606,7 +612,7 @@ func TestLeaseClientIsTheElectionsOwn(t *testing.T) {
 		if _, open := <-watch; !open {
 			t.Fatal("the watch was cut by the client's timeout")
 		}
-		if o, err = l.Update(t.Context(), o, leaseRecord("a")); err != nil {
+		if o, err = l.Update(t.Context(), o, heldByA()); err != nil {
 			t.Fatal(err)
 		}
 	}

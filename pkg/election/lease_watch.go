@@ -34,9 +34,10 @@ var errWatchSilent = errors.New("the API server did not answer the watch")
 func (l *leaseLock) Watch(ctx context.Context) (<-chan Observation, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	silence := time.AfterFunc(watchEstablishTimeout, func() { cancel(errWatchSilent) })
+	lifetime := watchLifetime + rand.N(watchLifetime/2) // #nosec G404 -- no secret
 	w, err := l.client.Leases(l.namespace).Watch(ctx, metav1.ListOptions{
 		FieldSelector:  fields.OneTermEqualSelector(metav1.ObjectNameField, l.name).String(),
-		TimeoutSeconds: new(int64((watchLifetime + rand.N(watchLifetime/2)) / time.Second)),
+		TimeoutSeconds: new(int64(lifetime / time.Second)),
 	})
 	if err == nil && !silence.Stop() {
 		w.Stop()

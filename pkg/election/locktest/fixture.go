@@ -35,33 +35,40 @@ type Fixture struct {
 // Run runs the whole suite. It calls open for each test, so that each begins
 // with a lock that is absent.
 func Run(t *testing.T, open func(t *testing.T) Fixture) {
+	t.Helper()
 	for _, test := range []struct {
 		name string
-		run  func(*testing.T, Fixture)
+		run  func(suite)
 	}{
-		{"Absent", testAbsent},
-		{"Create", testCreate},
-		{"Update", testUpdate},
-		{"StaleBase", testStaleBase},
-		{"StaleBaseOfAnEqualRecord", testStaleBaseOfAnEqualRecord},
-		{"DeletedBase", testDeletedBase},
-		{"Records", testRecords},
-		{"Identities", testIdentities},
-		{"ReadIsNotStale", testReadIsNotStale},
-		{"ForeignWriter", testForeignWriter},
-		{"RivalCreates", testRivalCreates},
-		{"RivalUpdates", testRivalUpdates},
-		{"WatchSeesChangesInOrder", testWatchSeesChangesInOrder},
-		{"WatchHasNoGap", testWatchHasNoGap},
-		{"WatchEndsWithItsContext", testWatchEndsWithItsContext},
-		{"WatchForASlowReader", testWatchForASlowReader},
-		{"WatchBreaks", testWatchBreaks},
-		{"EndedContext", testEndedContext},
-		{"HangingStore", testHangingStore},
-		{"Model", testModel},
+		{"Absent", suite.absent},
+		{"Create", suite.create},
+		{"Update", suite.update},
+		{"StaleBase", suite.staleBase},
+		{"StaleBaseOfAnEqualRecord", suite.staleBaseOfAnEqualRecord},
+		{"DeletedBase", suite.deletedBase},
+		{"Records", suite.records},
+		{"Identities", suite.identities},
+		{"ReadIsNotStale", suite.readIsNotStale},
+		{"ForeignWriter", suite.foreignWriter},
+		{"RivalCreates", suite.rivalCreates},
+		{"RivalUpdates", suite.rivalUpdates},
+		{"WatchSeesChangesInOrder", suite.watchSeesChangesInOrder},
+		{"WatchHasNoGap", suite.watchHasNoGap},
+		{"WatchEndsWithItsContext", suite.watchEndsWithItsContext},
+		{"WatchForASlowReader", suite.watchForASlowReader},
+		{"WatchBreaks", suite.watchBreaks},
+		{"EndedContext", suite.endedContext},
+		{"HangingStore", suite.hangingStore},
+		{"Model", suite.model},
 	} {
-		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
+		t.Run(test.name, func(t *testing.T) { test.run(suite{t, open(t)}) })
 	}
+}
+
+// suite is one test of the suite and its lock.
+type suite struct {
+	t *testing.T
+	f Fixture
 }
 
 // record is one that the holder could have written now.
@@ -74,6 +81,7 @@ func record(holder string) election.Record {
 
 // bounded returns the context of one request that must not take for ever.
 func bounded(t *testing.T) context.Context {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return ctx

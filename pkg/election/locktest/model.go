@@ -3,16 +3,16 @@ package locktest
 import (
 	"errors"
 	"math/rand/v2"
-	"testing"
 
 	"github.com/leaderbridge/leaderbridge/pkg/election"
 )
 
 // testModel makes a long random walk over all writes, from bases of any age,
 // and compares each outcome with what a store of one state would say.
-func testModel(t *testing.T, f Fixture) {
+func (s suite) model() {
+	t, f := s.t, s.f
 	const steps = 300
-	seed := rand.Uint64()
+	seed := rand.Uint64() // #nosec G404 -- a test
 	defer func() {
 		if t.Failed() {
 			t.Logf("seed %d", seed)
@@ -36,7 +36,7 @@ func testModel(t *testing.T, f Fixture) {
 	for range steps {
 		l := locks[random.IntN(len(locks))]
 		r := record(rival(random.IntN(rivals)))
-		r.Epoch = uint64(random.IntN(3))
+		r.Epoch = random.Uint64N(3)
 		switch random.IntN(10) {
 		case 0: // create
 			o, err := l.Create(bounded(t), r)

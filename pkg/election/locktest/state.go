@@ -2,6 +2,7 @@ package locktest
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +21,8 @@ func wantConflict(t *testing.T, what string, err error) {
 	}
 }
 
-func testAbsent(t *testing.T, f Fixture) {
+func (s suite) absent() {
+	t, f := s.t, s.f
 	l := f.Open(t)
 	if l.String() == "" {
 		t.Error("the lock has no name")
@@ -35,7 +37,8 @@ func testAbsent(t *testing.T, f Fixture) {
 	}
 }
 
-func testCreate(t *testing.T, f Fixture) {
+func (s suite) create() {
+	t, f := s.t, s.f
 	a, b := f.Open(t), f.Open(t)
 	made := mustCreate(t, a, record("a"))
 	if o := mustRead(t, b); !same(o, made) {
@@ -50,19 +53,22 @@ func testCreate(t *testing.T, f Fixture) {
 	}
 }
 
-func testUpdate(t *testing.T, f Fixture) {
+func (s suite) update() {
+	t, f := s.t, s.f
 	a, b := f.Open(t), f.Open(t)
-	o := mustCreate(t, a, record("a"))
-	o = mustUpdate(t, a, o, record("a"))              // from what create returned
-	o = mustUpdate(t, a, o, record("a"))              // from what update returned
-	o = mustUpdate(t, b, mustRead(t, b), record("b")) // from what another read
-	o = mustUpdate(t, a, mustRead(t, a), o.Record)    // the same record again
-	if read := mustRead(t, b); !same(read, o) {
-		t.Fatalf("updated %+v\nread    %+v", o, read)
+	made := mustCreate(t, a, record("a"))
+	once := mustUpdate(t, a, made, record("a"))   // from what create returned
+	mustUpdate(t, a, once, record("a"))           // from what update returned
+	mustUpdate(t, b, mustRead(t, b), record("b")) // from what another read
+	read := mustRead(t, a)
+	last := mustUpdate(t, a, read, read.Record) // the same record again
+	if read := mustRead(t, b); !same(read, last) {
+		t.Fatalf("updated %+v\nread    %+v", last, read)
 	}
 }
 
-func testStaleBase(t *testing.T, f Fixture) {
+func (s suite) staleBase() {
+	t, f := s.t, s.f
 	a, b := f.Open(t), f.Open(t)
 	stale := mustCreate(t, a, record("a"))
 	now := mustUpdate(t, b, mustRead(t, b), record("b"))
@@ -75,7 +81,8 @@ func testStaleBase(t *testing.T, f Fixture) {
 
 // A record may come back as it was before. The state does not: whoever read
 // the first one has missed a term.
-func testStaleBaseOfAnEqualRecord(t *testing.T, f Fixture) {
+func (s suite) staleBaseOfAnEqualRecord() {
+	t, f := s.t, s.f
 	a, b := f.Open(t), f.Open(t)
 	first := mustCreate(t, a, record("a"))
 	second := mustUpdate(t, b, first, record("b"))
@@ -85,7 +92,8 @@ func testStaleBaseOfAnEqualRecord(t *testing.T, f Fixture) {
 	mustUpdate(t, a, third, record("a"))
 }
 
-func testDeletedBase(t *testing.T, f Fixture) {
+func (s suite) deletedBase() {
+	t, f := s.t, s.f
 	a, b := f.Open(t), f.Open(t)
 	first := mustCreate(t, a, record("a"))
 	f.Delete(t)
@@ -112,7 +120,8 @@ func testDeletedBase(t *testing.T, f Fixture) {
 	}
 }
 
-func testRecords(t *testing.T, f Fixture) {
+func (s suite) records() {
+	t, f := s.t, s.f
 	l := f.Open(t)
 	when := time.Date(2026, 3, 29, 1, 59, 59, 123456000, time.UTC)
 	records := []election.Record{
@@ -148,7 +157,8 @@ func testRecords(t *testing.T, f Fixture) {
 	}
 }
 
-func testIdentities(t *testing.T, f Fixture) {
+func (s suite) identities() {
+	t, f := s.t, s.f
 	l := f.Open(t)
 	o := mustCreate(t, l, record("plain"))
 	for _, id := range []string{
@@ -164,7 +174,8 @@ func testIdentities(t *testing.T, f Fixture) {
 	}
 }
 
-func testReadIsNotStale(t *testing.T, f Fixture) {
+func (s suite) readIsNotStale() {
+	t, f := s.t, s.f
 	a, b := f.Open(t), f.Open(t)
 	o := mustCreate(t, a, record("a"))
 	for range 100 {
@@ -175,7 +186,8 @@ func testReadIsNotStale(t *testing.T, f Fixture) {
 	}
 }
 
-func testForeignWriter(t *testing.T, f Fixture) {
+func (s suite) foreignWriter() {
+	t, f := s.t, s.f
 	l := f.Open(t)
 	w := watchLock(t, l)
 	mine := mustCreate(t, l, record("mine"))
@@ -233,6 +245,7 @@ func compete(t *testing.T, locks []election.Lock, write func(i int, l election.L
 }
 
 func openRivals(t *testing.T, f Fixture) []election.Lock {
+	t.Helper()
 	locks := make([]election.Lock, rivals)
 	for i := range locks {
 		locks[i] = f.Open(t)
@@ -241,9 +254,10 @@ func openRivals(t *testing.T, f Fixture) []election.Lock {
 	return locks
 }
 
-func rival(i int) string { return "rival-" + string(rune('a'+i)) }
+func rival(i int) string { return fmt.Sprintf("rival-%d", i) }
 
-func testRivalCreates(t *testing.T, f Fixture) {
+func (s suite) rivalCreates() {
+	t, f := s.t, s.f
 	locks := openRivals(t, f)
 	for range rounds {
 		compete(t, locks, func(i int, l election.Lock) (election.Observation, error) {
@@ -253,7 +267,8 @@ func testRivalCreates(t *testing.T, f Fixture) {
 	}
 }
 
-func testRivalUpdates(t *testing.T, f Fixture) {
+func (s suite) rivalUpdates() {
+	t, f := s.t, s.f
 	locks := openRivals(t, f)
 	base := mustCreate(t, locks[0], record("first"))
 	for range rounds {

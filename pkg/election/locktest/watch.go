@@ -80,7 +80,8 @@ func (w *observer) closed() {
 	}
 }
 
-func testWatchSeesChangesInOrder(t *testing.T, f Fixture) {
+func (s suite) watchSeesChangesInOrder() {
+	t, f := s.t, s.f
 	a, b := f.Open(t), f.Open(t)
 	early := watchLock(t, b) // before the lock exists
 	o := mustCreate(t, a, record("a"))
@@ -104,7 +105,8 @@ func testWatchSeesChangesInOrder(t *testing.T, f Fixture) {
 }
 
 // Whatever is written after Watch has returned must arrive, however soon.
-func testWatchHasNoGap(t *testing.T, f Fixture) {
+func (s suite) watchHasNoGap() {
+	t, f := s.t, s.f
 	a, b := f.Open(t), f.Open(t)
 	o := mustCreate(t, a, record("a"))
 	for range 30 {
@@ -122,7 +124,8 @@ func testWatchHasNoGap(t *testing.T, f Fixture) {
 	}
 }
 
-func testWatchEndsWithItsContext(t *testing.T, f Fixture) {
+func (s suite) watchEndsWithItsContext() {
+	t, f := s.t, s.f
 	l := f.Open(t)
 	mustCreate(t, l, record("a"))
 	for _, read := range []bool{true, false} {
@@ -142,7 +145,8 @@ func testWatchEndsWithItsContext(t *testing.T, f Fixture) {
 }
 
 // A reader that comes late gets the newest state at last, and blocks nobody.
-func testWatchForASlowReader(t *testing.T, f Fixture) {
+func (s suite) watchForASlowReader() {
+	t, f := s.t, s.f
 	a, b := f.Open(t), f.Open(t)
 	w, quick := watchLock(t, b), watchLock(t, b)
 	o := mustCreate(t, a, record("a"))
@@ -153,7 +157,8 @@ func testWatchForASlowReader(t *testing.T, f Fixture) {
 	w.reach(o)
 }
 
-func testWatchBreaks(t *testing.T, f Fixture) {
+func (s suite) watchBreaks() {
+	t, f := s.t, s.f
 	if f.Disturb == nil {
 		t.Log("the store breaks no watches")
 		return
@@ -194,7 +199,8 @@ func requests(l election.Lock, base election.Observation) map[string]func(contex
 	}
 }
 
-func testEndedContext(t *testing.T, f Fixture) {
+func (s suite) endedContext() {
+	t, f := s.t, s.f
 	l := f.Open(t)
 	o := mustCreate(t, l, record("a"))
 	ended, cancel := context.WithCancel(t.Context())
@@ -210,7 +216,8 @@ func testEndedContext(t *testing.T, f Fixture) {
 	}
 }
 
-func testHangingStore(t *testing.T, f Fixture) {
+func (s suite) hangingStore() {
+	t, f := s.t, s.f
 	if f.Hang == nil {
 		t.Log("the store does not hang")
 		return

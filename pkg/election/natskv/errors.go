@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,12 +35,7 @@ func hasCode(err error, codes ...jetstream.ErrorCode) bool {
 	if !errors.As(err, &api) {
 		return false
 	}
-	for _, c := range codes {
-		if api.ErrorCode == c {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(codes, api.ErrorCode)
 }
 
 // fail words the error of a method, and says what it means to the election.
@@ -96,13 +92,17 @@ func (l *lock) guard(ctx context.Context, subject string, request func(context.C
 	before := l.conn.LastError()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	done := make(chan error, 1)
-	go func() { done <- request(ctx) }()
+	done := make(chan struct{})
+	var err error
+	go func() {
+		defer close(done)
+		err = request(ctx)
+	}()
 	tick := time.NewTicker(permissionPoll)
 	defer tick.Stop()
 	for {
 		select {
-		case err := <-done:
+		case <-done:
 			if err != nil {
 				if denied := l.denied(before, subject); denied != nil {
 					return denied

@@ -37,6 +37,20 @@ func open(t *testing.T, conn *nats.Conn, o natskv.Options) election.Lock {
 	return l
 }
 
+// connect connects to an address only, whatever the server says about others.
+func connect(t *testing.T, address string, options ...nats.Option) *nats.Conn {
+	t.Helper()
+	conn, err := nats.Connect("nats://"+address, append([]nats.Option{
+		nats.IgnoreDiscoveredServers(), nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
+	}, options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return conn
+}
+
 // tools are those of an operator: the key-value API of nats.go.
 type tools struct {
 	js     jetstream.JetStream
@@ -87,23 +101,21 @@ func (o tools) overwrite(t *testing.T, holder string) {
 func TestConformanceOnOneServer(t *testing.T) {
 	server := natsenv.Start(t)
 	proxy := tcpproxy.Start(t, server.Embedded().Addr().String())
-	through := func(o *nats.Options) error {
-		o.Servers, o.Url = []string{"nats://" + proxy.Addr()}, ""
-		o.IgnoreDiscoveredServers = true
-		return nil
-	}
 	count := 0
 	locktest.Run(t, func(t *testing.T) locktest.Fixture {
+		t.Helper()
 		count++
 		o := natskv.Options{Namespace: "prod", Name: fmt.Sprintf("the.lock-%d", count)}
 		operator := tools{server.JetStream(t), natskv.DefaultBucket, fmt.Sprintf("prod.the_lock-%d", count)}
 		return locktest.Fixture{
 			Open: func(t *testing.T) election.Lock {
-				return open(t, server.Connect(t, through), o)
+				t.Helper()
+				return open(t, connect(t, proxy.Addr()), o)
 			},
 			Delete:    operator.delete,
 			Overwrite: operator.overwrite,
 			Disturb: func(t *testing.T) {
+				t.Helper()
 				server.Restart(t)
 				waitForBucket(t, operator.js)
 			},
@@ -119,12 +131,14 @@ func TestConformanceOnACluster(t *testing.T) {
 	cluster := natsenv.StartCluster(t)
 	count := 0
 	locktest.Run(t, func(t *testing.T) locktest.Fixture {
+		t.Helper()
 		count++
 		o := natskv.Options{Namespace: "prod", Name: fmt.Sprintf("lock-%d", count)}
 		operator := tools{cluster.JetStream(t), natskv.DefaultBucket, fmt.Sprintf("prod.lock-%d", count)}
 		next := 0
 		return locktest.Fixture{
 			Open: func(t *testing.T) election.Lock {
+				t.Helper()
 				next++
 				return open(t, cluster.Server(next%natsenv.Size).Connect(t), o)
 			},
@@ -132,6 +146,7 @@ func TestConformanceOnACluster(t *testing.T) {
 			Overwrite: operator.overwrite,
 			// A rolling restart, as of an upgrade.
 			Disturb: func(t *testing.T) {
+				t.Helper()
 				for i := range natsenv.Size {
 					cluster.Stop(i)
 					cluster.Restart(t, i)

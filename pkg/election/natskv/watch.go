@@ -45,7 +45,7 @@ func (l *lock) Watch(ctx context.Context) (<-chan election.Observation, error) {
 		f.relay(ctx, lost, out)
 		l.conn.RemoveStatusListener(lost)
 		close(out)
-		f.end()
+		f.end(context.WithoutCancel(ctx))
 	}()
 	return out, nil
 }
@@ -104,12 +104,12 @@ func (l *lock) follow(ctx context.Context) (*follower, error) {
 
 // end stops the consumer. When the server cannot be told, it forgets the
 // consumer by itself.
-func (f *follower) end() {
+func (f *follower) end(ctx context.Context) {
 	_ = f.inbox.Unsubscribe()
 	if f.lock.conn.Status() != nats.CONNECTED {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	ctx, cancel := context.WithTimeout(ctx, farewell)
 	defer cancel()
 	_ = f.lock.js.DeleteConsumer(ctx, f.lock.stream, f.consumer)
 }
