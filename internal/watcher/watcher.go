@@ -110,7 +110,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	w.alarm = boottime.AfterFunc(boottime.Now().Add(time.Hour), w.ring)
 	w.mu.Unlock()
 	var feeds sync.WaitGroup
-	for s := range w.feeds {
+	for _, s := range w.cfg.Selection.scopes() {
 		feeds.Go(func() { w.feed(ctx, s) })
 	}
 	feeds.Wait()

@@ -23,8 +23,8 @@ import (
 	"github.com/leaderbridge/leaderbridge/test/testenv/procenv"
 )
 
-// site is one namespace of the API server and one NATS server, with a plain
-// subscriber on everything.
+// site is one namespace of the API server and one NATS server, with a reader of
+// its log.
 type site struct {
 	t          *testing.T
 	namespace  string
@@ -43,23 +43,7 @@ func newSite(t *testing.T) *site {
 	s := &site{t: t, namespace: api.Namespace(t), nats: natsenv.Start(t)}
 	s.kubeconfig = kubeenv.Kubeconfig(t, api.Config(), s.namespace)
 	s.nc = s.nats.Connect(t)
-	_, err := s.nc.Subscribe("leaderbridge.event.>", func(m *nats.Msg) {
-		now := time.Now()
-		e, err := events.Decode(m.Header, m.Data)
-		if err != nil {
-			t.Errorf("a plain subscriber received what is no event: %v", err)
-			return
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.seen, s.at = append(s.seen, e), append(s.at, now)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.nc.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	s.follow()
 	return s
 }
 
@@ -71,6 +55,39 @@ func (s *site) replica(id string, args ...string) *procenv.Process {
 		"--lease-duration", "3s", "--renew-deadline", "2s", "--retry-period", "500ms", "--http-addr", "",
 	}, args...)
 	return procenv.Start(s.t, id, nil, args...)
+}
+
+// follow reads the log as it grows. A plain subscription would do for most; it
+// also sees what a replica tried to append and the log refused.
+func (s *site) follow() {
+	js, err := jetstream.New(s.nc)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if _, err := events.Open(ctx, s.nc, events.Options{}); err != nil {
+		s.t.Fatal(err)
+	}
+	consumer, err := js.OrderedConsumer(ctx, events.DefaultStream, jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	reading, err := consumer.Consume(func(m jetstream.Msg) {
+		now := time.Now()
+		e, err := events.Decode(m.Headers(), m.Data())
+		if err != nil {
+			s.t.Errorf("the log holds what is no event: %v", err)
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.seen, s.at = append(s.seen, e), append(s.at, now)
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(reading.Stop)
 }
 
 func (s *site) events() []events.Event {
