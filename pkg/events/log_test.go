@@ -59,7 +59,7 @@ func term(e events.Election, epoch uint64) []events.Event {
 	at := time.Date(2026, 5, 1, 12, 0, int(epoch%60), 0, time.UTC)
 	who := func(epoch uint64) string { return fmt.Sprintf("pod_%d", epoch) }
 	base := events.Event{
-		Election: e, UID: "uid-1", Time: at, Reporter: "tester", Perspective: events.ByWitness,
+		Election: e, UID: "uid-of-" + e.Lease, Time: at, Reporter: "tester", Perspective: events.ByWitness,
 	}
 	stopped, became, next := base, base, base
 	stopped.Transition, stopped.Reason, stopped.Epoch = events.StoppedLeading, events.Released, epoch-1
