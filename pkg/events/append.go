@@ -103,17 +103,12 @@ func (l *Log) store(ctx context.Context, e Election, after uint64, step []*nats.
 	for try := 1; ; try++ {
 		ack, err := l.send(ctx, step)
 		switch code := codeOf(err); {
-		case err == nil && ack.duplicate, code == codeAtomicDuplicate, code == codeDuplicateInProcess:
-			// The server remembers the id of one of these events. Most likely
-			// they are in the log already, and the condition does not hold.
-			// But ids are remembered for a while after a stream has lost what
-			// they stood for. The condition decides, so ask without an id.
-			if step[0].Header[jetstream.MsgIDHeader] == nil {
-				return 0, fmt.Errorf("%w: %w", ErrBehind, errDuplicate)
-			}
+		case step[0].Header[jetstream.MsgIDHeader] != nil && (err == nil && ack.duplicate || isAboutID(code)):
 			for _, m := range step {
 				delete(m.Header, jetstream.MsgIDHeader)
 			}
+		case err == nil && ack.duplicate:
+			return 0, fmt.Errorf("%w: %w", ErrBehind, errDuplicate)
 		case err == nil:
 			l.noteAppend(ctx, ack.sequence, high)
 			return ack.sequence, nil
@@ -128,6 +123,15 @@ func (l *Log) store(ctx context.Context, e Election, after uint64, step []*nats.
 }
 
 var errDuplicate = errors.New("the stream reports a duplicate although the message has no id")
+
+// isAboutID holds for refusals because of a message's id. Mostly the server
+// remembers one of the events because the step is in the log already, and its
+// condition does not hold. But ids are remembered for a while after a stream has
+// lost what they stood for, and early servers of 2.12 want none in a batch. The
+// condition decides; ask again without ids.
+func isAboutID(code jetstream.ErrorCode) bool {
+	return code == codeAtomicDuplicate || code == codeDuplicateInProcess || code == codeAtomicUnsupportedHeader
+}
 
 // isCrowded holds for refusals by a stream that is busy with the appends of
 // others. It takes in 50 batches at a time unless it is told otherwise, and

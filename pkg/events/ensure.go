@@ -54,7 +54,7 @@ func (l *Log) ensure(ctx context.Context) error {
 	); err != nil {
 		return err
 	}
-	l.atomic.Store(log.Config.AllowAtomicPublish && log.Config.Replicas > 1)
+	l.atomic.Store(atomicOn(log.Config))
 	if err := l.repairView(ctx); err != nil {
 		// The log itself is sound, and must not wait for its copy.
 		l.opts.Logger.Error("cannot repair the leaders' bucket", "bucket", l.opts.Bucket, "error", err)

@@ -56,6 +56,7 @@ const (
 	codeLastSequenceNotReady     jetstream.ErrorCode = 10163
 	codeAtomicDisabled           jetstream.ErrorCode = 10174
 	codeAtomicIncomplete         jetstream.ErrorCode = 10176
+	codeAtomicUnsupportedHeader  jetstream.ErrorCode = 10177
 	codeStreamOfflineReason      jetstream.ErrorCode = 10194
 	codeAtomicDuplicate          jetstream.ErrorCode = 10201
 	codeAtomicTooManyInflight    jetstream.ErrorCode = 10210

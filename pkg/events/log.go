@@ -145,15 +145,16 @@ func Open(ctx context.Context, nc *nats.Conn, opts Options) (*Log, error) {
 	return l, nil
 }
 
-// Atomic tells whether all events of one [Log.Append] become visible together,
-// which takes a replicated stream that allows atomic publishing, and servers of
-// 2.12 or later. Otherwise they are appended one by one.
+// Atomic tells whether all events of one [Log.Append] become visible together.
+// That takes a stream with replicas that allows atomic publishing, on servers of
+// 2.14.6 or later: earlier ones do not keep the condition of a batch under load.
+// Otherwise events are appended one by one, which is exact as well.
 //
-// A stream on a single server is not asked for it, although it could. The
+// A stream on a single server is not asked for batches, although it could. The
 // server stages a batch for a replicated stream in memory, but for a single one
 // in files that it makes and syncs for every batch, and takes no other message
-// meanwhile. When hundreds of elections change hands at once that makes seconds
-// out of milliseconds.
+// meanwhile: measured on one disk, 16 ms for three events, which take 0.15 ms
+// one by one. When hundreds of elections change hands at once, that is seconds.
 func (l *Log) Atomic() bool { return l.atomic.Load() }
 
 // request asks JetStream's API, and returns the raw answer.

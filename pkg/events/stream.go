@@ -24,14 +24,53 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s is %s, want %s (%s)", d.Field, d.Have, d.Want, d.Fix)
 }
 
-// The API level of a server's stream, which the server itself writes into the
-// metadata. Level 1 came with 2.11, the first server that knows the header
-// Nats-Expected-Last-Subject-Sequence-Subject. An older one would ignore it
-// and check the condition of an append against the wrong subject.
-const (
-	metadataLevel = "_nats.level"
-	leastLevel    = 1
+// The oldest servers on which the log is exact. The ones before would say that
+// all is well and write a log full of contradictions. docs/log.md tells how that
+// was measured.
+var (
+	// leastServer is for appends one by one. Servers before 2.11 do not know
+	// Nats-Expected-Last-Subject-Sequence-Subject, and check the condition of
+	// an append against the wrong subject. Those before 2.11.7 take it for
+	// Nats-Expected-Last-Subject-Sequence when it happens to come first among
+	// the headers, and then check nothing.
+	leastServer = version{2, 11, 7}
+	// leastAtomicServer is for batches on replicated streams. Servers before
+	// 2.12.14, and from 2.14.0 to 2.14.3, remember the subject of a condition
+	// in a buffer that they write over, and so do not find the batch that is
+	// under way. Those before 2.14.6 let readers see a part of a batch.
+	leastAtomicServer = version{2, 14, 6}
 )
+
+// metadataVersion is where the server that leads a stream writes its version.
+const metadataVersion = "_nats.ver"
+
+// version is the beginning of a semantic version.
+type version [3]int
+
+// parseVersion reads a version, and nothing from what is none.
+func parseVersion(s string) version {
+	var v version
+	parts := strings.SplitN(strings.TrimPrefix(s, "v"), ".", 3)
+	for i, part := range parts {
+		digits, _, _ := strings.Cut(part, "-")
+		n, err := strconv.Atoi(digits)
+		if err != nil {
+			return version{}
+		}
+		v[i] = n
+	}
+	return v
+}
+
+func (v version) before(w version) bool { return slices.Compare(v[:], w[:]) < 0 }
+
+func (v version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
+
+// atomicOn tells whether steps are to be stored as batches; see [Log.Atomic].
+func atomicOn(have jetstream.StreamConfig) bool {
+	return have.AllowAtomicPublish && have.Replicas > 1 &&
+		!parseVersion(have.Metadata[metadataVersion]).before(leastAtomicServer)
+}
 
 // logConfig is the stream that [Log.Ensure] creates.
 func (o Options) logConfig() jetstream.StreamConfig {
@@ -57,8 +96,11 @@ func diffLog(o Options, have jetstream.StreamConfig) []Difference {
 	const recreate = "it cannot be changed: use another stream, or delete this one if nothing in it is needed"
 	edit := "nats stream edit " + have.Name
 	var d differences
-	if level := have.Metadata[metadataLevel]; !atLeast(level, leastLevel) {
-		d.add("server", "older than 2.11", "2.11 or later", "upgrade nats-server")
+	if v := have.Metadata[metadataVersion]; parseVersion(v).before(leastServer) {
+		if v == "" {
+			v = "older than 2.11"
+		}
+		d.add("server", v, leastServer.String()+" or later", "upgrade every nats-server that has the stream")
 	}
 	if !slices.ContainsFunc(have.Subjects, func(s string) bool { return covers(s, o.subjectsOf()) }) {
 		d.add("subjects", list(have.Subjects), o.Prefix+"."+eventToken+".>", edit+" --subjects, or another subject prefix")
@@ -100,11 +142,6 @@ type differences []Difference
 
 func (d *differences) add(field, have, want, fix string) {
 	*d = append(*d, Difference{Field: field, Have: have, Want: want, Fix: fix})
-}
-
-func atLeast(level string, least int) bool {
-	n, err := strconv.Atoi(level)
-	return err == nil && n >= least
 }
 
 func list(subjects []string) string {

@@ -11,7 +11,7 @@ import (
 // made is the configuration that a server reports for a stream that it was
 // asked to make.
 func made(config jetstream.StreamConfig) jetstream.StreamConfig {
-	config.Metadata = map[string]string{metadataLevel: "2"}
+	config.Metadata = map[string]string{metadataVersion: "2.12.3"}
 	config.MaxMsgSize, config.MaxMsgs, config.MaxBytes = -1, -1, -1
 	if config.MaxMsgsPerSubject == 0 {
 		config.MaxMsgsPerSubject = -1
@@ -64,13 +64,40 @@ func TestDiffLog(t *testing.T) {
 		{"small messages", func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1024 }, []string{"max_msg_size"}},
 		{"full for ever", func(c *jetstream.StreamConfig) { c.DiscardNewPerSubject = true }, []string{"discard_new_per_subject"}},
 		{"an old server", func(c *jetstream.StreamConfig) { c.Metadata = nil }, []string{"server"}},
-		{"a level that is no number", func(c *jetstream.StreamConfig) { c.Metadata[metadataLevel] = "x" }, []string{"server"}},
+		{"a server that confuses headers", func(c *jetstream.StreamConfig) { c.Metadata[metadataVersion] = "2.11.6" }, []string{"server"}},
+		{"the oldest server that will do", func(c *jetstream.StreamConfig) { c.Metadata[metadataVersion] = "2.11.7" }, nil},
+		{"a server to come", func(c *jetstream.StreamConfig) { c.Metadata[metadataVersion] = "v2.100.0-beta.1" }, nil},
+		{"a version that is none", func(c *jetstream.StreamConfig) { c.Metadata[metadataVersion] = "latest" }, []string{"server"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			config := made(opts.logConfig())
 			test.change(&config)
 			checkDifferences(t, diffLog(opts, config), test.want)
 		})
+	}
+}
+
+func TestAtomicOn(t *testing.T) {
+	for _, test := range []struct {
+		version  string
+		replicas int
+		allowed  bool
+		want     bool
+	}{
+		{"2.15.3", 3, true, true},
+		{"2.14.6", 3, true, true},
+		{"2.15.3", 1, true, false},
+		{"2.15.3", 3, false, false},
+		{"2.14.5", 3, true, false},
+		{"2.12.99", 3, true, false},
+		{"", 3, true, false},
+	} {
+		config := jetstream.StreamConfig{
+			Replicas: test.replicas, AllowAtomicPublish: test.allowed, Metadata: map[string]string{metadataVersion: test.version},
+		}
+		if got := atomicOn(config); got != test.want {
+			t.Errorf("%+v: %t", test, got)
+		}
 	}
 }
 
