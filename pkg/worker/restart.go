@@ -42,8 +42,7 @@ func (r Restart) Handler(h Handler) Handler {
 			if err == nil || ctx.Err() != nil {
 				return err
 			}
-			var back *GiveBackError
-			if errors.As(err, &back) {
+			if _, asked := errors.AsType[*GiveBackError](err); asked {
 				return err
 			}
 			failures = r.count(failures, boottime.Now().Sub(began))

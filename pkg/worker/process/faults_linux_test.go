@@ -19,14 +19,22 @@ var tree = []string{"-stubborn", "-tree"}
 // stop stops a process, and waits until it is.
 func stop(t *testing.T, pid int) {
 	t.Helper()
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	send(t, pid, syscall.SIGSTOP)
 	eventually(t, 5*time.Second, "the process is stopped", func() bool {
 		p, ok := readProc(pid)
 		return ok && p.state == 'T'
 	})
 }
+
+// send sends a signal to a process that is there, or to a group if negative.
+func send(t *testing.T, pid int, sig syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(pid, sig); err != nil {
+		t.Fatalf("sending signal %v to %d: %v", sig, pid, err)
+	}
+}
+
+func (s *scene) signal(sig syscall.Signal) { s.t.Helper(); send(s.t, s.cmd.Process.Pid, sig) }
 
 func (s *scene) stopWorker() { s.t.Helper(); stop(s.t, s.cmd.Process.Pid) }
 
@@ -36,7 +44,7 @@ func TestAKilledWorkerLeavesNothingBehind(t *testing.T) {
 	s.atWork(treeSize)
 	guard, deadline := s.now()
 	killed := boottime.Now()
-	s.cmd.Process.Kill()
+	s.signal(syscall.SIGKILL)
 	s.gone(5 * time.Second)
 	s.noWorkAfter(min(deadline, killed.Add(3*time.Second)), treeSize)
 	eventually(t, 5*time.Second, "the guard has ended", func() bool {
@@ -53,7 +61,7 @@ func TestAStoppedWorkerDoesNotProlongItsCommand(t *testing.T) {
 	s.stopWorker()
 	s.gone(10 * time.Second)
 	s.noWorkAfter(deadline, treeSize)
-	s.cmd.Process.Signal(syscall.SIGCONT)
+	s.signal(syscall.SIGCONT)
 	s.heard("result")
 }
 
@@ -84,9 +92,7 @@ func TestAKilledGuardTakesTheCommandWithIt(t *testing.T) {
 	s.atWork(treeSize)
 	guard, _ := s.now()
 	killed := boottime.Now()
-	if err := syscall.Kill(guard, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	send(t, guard, syscall.SIGKILL)
 	if got := s.heard("result"); !strings.HasPrefix(got, "result 1 true") {
 		t.Errorf("the worker says %q", got)
 	}
@@ -115,7 +121,7 @@ func TestAStoppedGuardGoesOnWhenTheWorkerDies(t *testing.T) {
 	s.atWork(treeSize)
 	guard, deadline := s.now()
 	stop(t, guard)
-	s.cmd.Process.Kill()
+	s.signal(syscall.SIGKILL)
 	s.gone(10 * time.Second)
 	s.noWorkAfter(deadline, treeSize)
 }
@@ -133,10 +139,10 @@ func TestAGuardThatWasPausedPastTheDeadlineKillsAtOnce(t *testing.T) {
 		t.Fatal("somebody ended the command: the documented limit is gone")
 	}
 	resumed := boottime.Now()
-	syscall.Kill(guard, syscall.SIGCONT)
+	send(t, guard, syscall.SIGCONT)
 	s.gone(5 * time.Second)
 	s.noWorkAfter(resumed.Add(time.Second), treeSize)
-	s.cmd.Process.Signal(syscall.SIGCONT)
+	s.signal(syscall.SIGCONT)
 	s.heard("result") // of the guard, if it was quick, or of the worker's own doing
 }
 
@@ -164,9 +170,7 @@ func TestCtrlCReachesTheCommandOnce(t *testing.T) {
 	t.Parallel()
 	s := stage(t, []string{"-valid", "60s", "-relay"}, "-tidy", "300ms", "-code", "5")
 	begun(t, s.record, 1)
-	if err := syscall.Kill(-s.cmd.Process.Pid, syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	send(t, -s.cmd.Process.Pid, syscall.SIGINT)
 	s.heard("result 5")
 	<-s.exited
 	var got []string
@@ -188,7 +192,7 @@ func TestOtherSignalsArePassedOn(t *testing.T) {
 	t.Parallel()
 	s := stage(t, []string{"-valid", "60s", "-relay"}, "-tree")
 	begun(t, s.record, treeSize)
-	s.cmd.Process.Signal(syscall.SIGUSR1)
+	s.signal(syscall.SIGUSR1)
 	got := func() map[string]int {
 		m := map[string]int{}
 		for _, e := range readRecord(t, s.record) {
@@ -197,7 +201,7 @@ func TestOtherSignalsArePassedOn(t *testing.T) {
 		return m
 	}
 	eventually(t, 5*time.Second, "the command gets SIGUSR1", func() bool { return got()["got user defined signal 1"] > 0 })
-	s.cmd.Process.Signal(syscall.SIGTERM)
+	s.signal(syscall.SIGTERM)
 	s.heard("signal terminated")
 	<-s.exited
 	s.gone(time.Second)
@@ -224,7 +228,7 @@ func TestOrphansAreReaped(t *testing.T) {
 	s.heard("guard")
 	guard, _ := s.now()
 	// With the guard dead, the worker inherits all that descended from it.
-	syscall.Kill(guard, syscall.SIGKILL)
+	send(t, guard, syscall.SIGKILL)
 	s.heard("result 1 true")
 	s.gone(5 * time.Second)
 }

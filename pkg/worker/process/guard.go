@@ -3,6 +3,7 @@
 package process
 
 import (
+	"errors"
 	"os"
 	"os/signal"
 	"runtime"
@@ -179,9 +180,9 @@ func (g *guard) start(o order, now boottime.Instant) {
 	for _, fd := range files {
 		attr.Files = append(attr.Files, uintptr(fd))
 	}
-	pid, err := syscall.ForkExec(o.Start.Path, o.Start.Args, attr)
+	pid, err := syscall.ForkExec(o.Start.Path, o.Start.Args, attr) //nolint:gosec // the worker says what to run
 	if err != nil {
-		errno, ok := err.(syscall.Errno)
+		errno, ok := errors.AsType[syscall.Errno](err)
 		if !ok {
 			errno = syscall.EINVAL
 		}
@@ -204,6 +205,7 @@ func (g *guard) advance() boottime.Instant {
 	now := boottime.Now()
 	s, at := r.next(now)
 	switch s {
+	case wait:
 	case ask:
 		r.ask(syscall.SIGTERM)
 	case kill:

@@ -53,7 +53,7 @@ func work(args []string) int {
 	leave := fs.Duration("leave", 0, "exit after that time")
 	code := fs.Int("code", 0, "exit with that code")
 	tidy := fs.Duration("tidy", 0, "how long to tidy up after SIGTERM")
-	fs.Parse(args)
+	_ = fs.Parse(args) // it exits
 
 	f, err := os.OpenFile(*record, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -116,7 +116,7 @@ func workerMain(args []string) int {
 	relay := fs.Bool("relay", false, "")
 	reap := fs.Bool("reap", false, "")
 	rush := fs.Bool("hurry", false, "do not let a busy machine hold up the worker")
-	fs.Parse(args)
+	_ = fs.Parse(args) // it exits
 	if *rush {
 		hurry()
 	}
@@ -190,9 +190,10 @@ func newRunner(t *testing.T, c Command) *Runner {
 	return r
 }
 
-func newGrant(t *testing.T, valid time.Duration) *worker.Grant {
+// newGrant returns a grant that lasts longer than any test.
+func newGrant(t *testing.T) *worker.Grant {
 	t.Helper()
-	g := worker.NewGrant(t.Context(), testTerm(), boottime.Now().Add(valid), 0)
+	g := worker.NewGrant(t.Context(), testTerm(), boottime.Now().Add(time.Minute), 0)
 	t.Cleanup(func() { g.End(nil) })
 	return g
 }

@@ -111,7 +111,9 @@ func TestLinkCarriesMessagesAndFiles(t *testing.T) {
 	}
 	for _, fd := range fds {
 		f := os.NewFile(uintptr(fd), "pipe")
-		io.WriteString(f, "hi ")
+		if _, err := io.WriteString(f, "hi "); err != nil {
+			t.Error(err)
+		}
 		f.Close()
 	}
 	for i := range 100 {

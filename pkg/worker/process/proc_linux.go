@@ -145,19 +145,19 @@ var procIsOurs = sync.OnceValue(func() bool {
 // looks again. It reports false when the kernel was built without them.
 func children(pid int) (list []int, ok bool) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/task/"
-	d, err := os.Open(dir)
+	d, err := os.Open(dir) //nolint:gosec // below /proc
 	if err != nil {
 		return nil, true // it has ended
 	}
 	defer d.Close()
 	threads, _ := d.Readdirnames(-1)
 	for _, tid := range threads {
-		b, err := os.ReadFile(dir + tid + "/children")
+		b, err := os.ReadFile(dir + tid + "/children") //nolint:gosec // below /proc
 		if err != nil {
 			continue
 		}
 		ok = true
-		for _, f := range strings.Fields(string(b)) {
+		for f := range strings.FieldsSeq(string(b)) {
 			if n, err := strconv.Atoi(f); err == nil {
 				list = append(list, n)
 			}

@@ -44,7 +44,9 @@ func TestDescendants(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	out.Read(make([]byte, 1)) // both run
+	if _, err := out.Read(make([]byte, 1)); err != nil { // both run
+		t.Fatal(err)
+	}
 	after, _ := descendants(os.Getpid())
 	if len(after) != len(before)+2 {
 		t.Errorf("%d descendants, then %d", len(before), len(after))
@@ -60,5 +62,5 @@ func TestDescendants(t *testing.T) {
 			p.signal(9)
 		}
 	}
-	cmd.Wait()
+	_ = cmd.Wait() // killed
 }

@@ -36,7 +36,7 @@ func TestHandleReturnsHowTheCommandEnded(t *testing.T) {
 		{script: "kill -USR1 $$", want: ExitError{Code: -1, Signal: syscall.SIGUSR1}, code: 128 + int(syscall.SIGUSR1)},
 	} {
 		r := newRunner(t, shell(c.script))
-		err := newGrant(t, time.Minute).Run(r.Handle, nil)
+		err := newGrant(t).Run(r.Handle, nil)
 		var got *ExitError
 		if errors.As(err, &got); c.code == 0 && err != nil || c.code != 0 && (got == nil || *got != c.want) {
 			t.Errorf("%s: %v", c.script, err)
@@ -54,7 +54,7 @@ func TestTheCommandGetsTheTermInItsEnvironment(t *testing.T) {
 	c := shell("env; pwd")
 	c.Dir = t.TempDir()
 	c.Stdout = &out
-	if err := newGrant(t, time.Minute).Run(newRunner(t, c).Handle, nil); err != nil {
+	if err := newGrant(t).Run(newRunner(t, c).Handle, nil); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(out.String(), "\n")
@@ -87,7 +87,7 @@ func TestAMissingProgramIsReportedEarly(t *testing.T) {
 	}
 	r := newRunner(t, Command{Path: plain})
 	for range 2 { // and the guard is good for another try
-		err = newGrant(t, time.Minute).Run(r.Handle, nil)
+		err = newGrant(t).Run(r.Handle, nil)
 		if !errors.As(err, &start) || !errors.Is(err, syscall.ENOEXEC) || ExitCode(err) != 126 {
 			t.Errorf("handle = %v, code %d", err, ExitCode(err))
 		}
@@ -107,7 +107,7 @@ func TestOutputIsPassedThroughOrPrefixed(t *testing.T) {
 	var out, errOut bytes.Buffer
 	c := shell(`printf 'one\ntwo'; echo three >&2`)
 	c.Stdout, c.Stderr, c.Prefix = &out, &errOut, "sync | "
-	if err := newGrant(t, time.Minute).Run(newRunner(t, c).Handle, nil); err != nil {
+	if err := newGrant(t).Run(newRunner(t, c).Handle, nil); err != nil {
 		t.Fatal(err)
 	}
 	if out.String() != "sync | one\nsync | two\n" || errOut.String() != "sync | three\n" {
@@ -121,7 +121,7 @@ func TestOutputIsPassedThroughOrPrefixed(t *testing.T) {
 	defer f.Close()
 	c = shell(`test -f /proc/self/fd/1 && head -c 3000000 /dev/zero`)
 	c.Stdout = f
-	if err := newGrant(t, time.Minute).Run(newRunner(t, c).Handle, nil); err != nil {
+	if err := newGrant(t).Run(newRunner(t, c).Handle, nil); err != nil {
 		t.Fatal(err)
 	}
 	if st, err := f.Stat(); err != nil || st.Size() != 3_000_000 {
@@ -136,7 +136,7 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken") 
 func TestAReaderThatFailsDoesNotHoldUpTheCommand(t *testing.T) {
 	c := shell(`head -c 3000000 /dev/zero`)
 	c.Stdout = brokenWriter{}
-	if err := newGrant(t, time.Minute).Run(newRunner(t, c).Handle, nil); err != nil {
+	if err := newGrant(t).Run(newRunner(t, c).Handle, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -145,7 +145,7 @@ func TestStandardInput(t *testing.T) {
 	var out bytes.Buffer
 	c := shell("cat")
 	c.Stdout = &out
-	if err := newGrant(t, time.Minute).Run(newRunner(t, c).Handle, nil); err != nil || out.Len() != 0 {
+	if err := newGrant(t).Run(newRunner(t, c).Handle, nil); err != nil || out.Len() != 0 {
 		t.Errorf("without: %v, %q", err, out.String())
 	}
 	in, w, err := os.Pipe()
@@ -153,10 +153,12 @@ func TestStandardInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	io.WriteString(w, "hello")
+	if _, err := io.WriteString(w, "hello"); err != nil {
+		t.Fatal(err)
+	}
 	w.Close()
 	c.Stdin = in
-	if err := newGrant(t, time.Minute).Run(newRunner(t, c).Handle, nil); err != nil || out.String() != "hello" {
+	if err := newGrant(t).Run(newRunner(t, c).Handle, nil); err != nil || out.String() != "hello" {
 		t.Errorf("with: %v, %q", err, out.String())
 	}
 }
@@ -181,7 +183,7 @@ func TestTheContextEndsTheCommandWithinItsGrace(t *testing.T) {
 
 func TestAStubbornCommandIsKilledAfterItsGrace(t *testing.T) {
 	record := t.TempDir() + "/record"
-	g := newGrant(t, time.Minute)
+	g := newGrant(t)
 	c := commandOf(t, "-record", record, "-stubborn")
 	c.Grace = 400 * time.Millisecond
 	r := newRunner(t, c)
@@ -205,7 +207,7 @@ func TestWhatTheCommandLeavesIsEnded(t *testing.T) {
 	c := commandOf(t, "-record", record, "-tree", "-leave", "500ms", "-code", "4")
 	c.Grace = 5 * time.Second
 	r := newRunner(t, c)
-	err := newGrant(t, time.Minute).Run(r.Handle, nil)
+	err := newGrant(t).Run(r.Handle, nil)
 	end := boottime.Now()
 	var exit *ExitError
 	if !errors.As(err, &exit) || exit.Code != 4 {
@@ -226,7 +228,7 @@ func TestTermsFollowOneAnotherWithOneGuard(t *testing.T) {
 	guard := r.guard.cmd.Process.Pid
 	var spans []entry
 	for n := range 3 {
-		g := newGrant(t, time.Minute)
+		g := newGrant(t)
 		done := make(chan error, 1)
 		go func() { done <- g.Run(r.Handle, nil) }()
 		begun(t, record, n+1)
@@ -260,7 +262,7 @@ func TestACrashingCommandIsRestartedAndThenGivenUp(t *testing.T) {
 	c.Stdout = writerFunc(func(b []byte) (int, error) { mu.Lock(); defer mu.Unlock(); return out.Write(b) })
 	r := newRunner(t, c)
 	h := worker.Restart{First: 10 * time.Millisecond, Failures: 3, CoolDown: time.Minute}.Handler(r.Handle)
-	err := newGrant(t, time.Minute).Run(h, nil)
+	err := newGrant(t).Run(h, nil)
 	var back *worker.GiveBackError
 	var exit *ExitError
 	if !errors.As(err, &back) || !errors.As(err, &exit) || exit.Signal != syscall.SIGSEGV || back.CoolDown != time.Minute {
@@ -278,14 +280,14 @@ func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 func TestATermThatIsOverStartsNothing(t *testing.T) {
 	record := t.TempDir() + "/record"
 	r := newRunner(t, commandOf(t, "-record", record))
-	g := newGrant(t, time.Minute)
+	g := newGrant(t)
 	g.End(nil)
 	if err := r.Handle(t.Context(), g.Term()); !errors.Is(err, worker.ErrTermOver) {
 		t.Errorf("an ended term: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := r.Handle(ctx, newGrant(t, time.Minute).Term()); !errors.Is(err, context.Canceled) {
+	if err := r.Handle(ctx, newGrant(t).Term()); !errors.Is(err, context.Canceled) {
 		t.Errorf("an ended context: %v", err)
 	}
 	if all := readRecord(t, record); len(all) != 0 {
@@ -296,7 +298,7 @@ func TestATermThatIsOverStartsNothing(t *testing.T) {
 func TestAClosedRunner(t *testing.T) {
 	r := newRunner(t, shell("true"))
 	r.Close()
-	if err := newGrant(t, time.Minute).Run(r.Handle, nil); err == nil || !strings.Contains(err.Error(), "closed") {
+	if err := newGrant(t).Run(r.Handle, nil); err == nil || !strings.Contains(err.Error(), "closed") {
 		t.Errorf("handle = %v", err)
 	}
 	if err := r.Signal(syscall.SIGHUP); !errors.Is(err, ErrNotRunning) {
@@ -308,7 +310,7 @@ func TestClosingStopsTheCommand(t *testing.T) {
 	record := t.TempDir() + "/record"
 	r := newRunner(t, commandOf(t, "-record", record))
 	done := make(chan error, 1)
-	go func() { done <- newGrant(t, time.Minute).Run(r.Handle, nil) }()
+	go func() { done <- newGrant(t).Run(r.Handle, nil) }()
 	begun(t, record, 1)
 	r.Close()
 	if err := <-done; err != nil {
@@ -318,7 +320,7 @@ func TestClosingStopsTheCommand(t *testing.T) {
 
 func TestASignalToStopIsPassedOnOnce(t *testing.T) {
 	record := t.TempDir() + "/record"
-	g := newGrant(t, time.Minute)
+	g := newGrant(t)
 	c := commandOf(t, "-record", record, "-tidy", "200ms")
 	c.Grace = 10 * time.Second
 	r := newRunner(t, c)
@@ -345,16 +347,18 @@ func TestASignalToStopIsPassedOnOnce(t *testing.T) {
 
 func TestAFailedGuardIsReplaced(t *testing.T) {
 	r := newRunner(t, shell("sleep 60"))
-	g := newGrant(t, time.Minute)
+	g := newGrant(t)
 	done := make(chan error, 1)
 	go func() { done <- g.Run(r.Handle, nil) }()
 	eventually(t, 10*time.Second, "the command runs", func() bool { return r.Signal(syscall.SIGWINCH) == nil })
-	syscall.Kill(r.guard.cmd.Process.Pid, syscall.SIGKILL)
+	if err := r.guard.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
 	if err := <-done; !errors.Is(err, ErrGuard) {
 		t.Fatalf("handle = %v", err)
 	}
 	r.cmd.Args = []string{"-c", "exit 6"}
-	if err := newGrant(t, time.Minute).Run(r.Handle, nil); ExitCode(err) != 6 {
+	if err := newGrant(t).Run(r.Handle, nil); ExitCode(err) != 6 {
 		t.Errorf("the next run: %v", err)
 	}
 }

@@ -34,7 +34,10 @@ func (r *Runner) Relay(stop func(os.Signal)) (cease func()) {
 	go func() {
 		defer close(done)
 		for s := range signals {
-			sig := s.(syscall.Signal)
+			sig, ok := s.(syscall.Signal)
+			if !ok {
+				continue
+			}
 			if sig == syscall.SIGHUP && hangup {
 				sig = syscall.SIGTERM
 			}
