@@ -24,7 +24,7 @@ func (r *run) read(a core.Read) {
 		ctx, cancel := context.WithTimeout(r.requests, r.opts.RequestTimeout)
 		defer cancel()
 		obs, err := r.lock.Read(ctx)
-		r.note(err)
+		r.note(reading, err)
 		if err != nil {
 			r.answer(core.ReadFailed{ID: a.ID})
 			return
@@ -46,16 +46,16 @@ func (r *run) write(a core.Write) {
 		}
 		switch {
 		case err == nil:
-			r.note(nil)
+			r.note(writing, nil)
 			r.answer(core.WriteDone{ID: a.ID, Obs: obs})
 		case errors.Is(err, ErrConflict):
 			r.opts.Logger.Debug("somebody else wrote first", "lock", r.lock.String())
 			r.answer(core.WriteFailed{ID: a.ID, Outcome: core.Conflict})
 		case errors.Is(err, ErrRefused):
-			r.note(err)
+			r.note(writing, err)
 			r.answer(core.WriteFailed{ID: a.ID, Outcome: core.Refused})
 		default:
-			r.note(err)
+			r.note(writing, err)
 			r.answer(core.WriteFailed{ID: a.ID, Outcome: core.UnknownOutcome})
 		}
 	})
@@ -71,13 +71,14 @@ func (r *run) startWatch(pause time.Duration) {
 		for {
 			w, err := r.lock.Watch(r.requests)
 			if err == nil {
+				r.note(watching, nil)
 				select {
 				case r.watches <- w:
 				case <-r.requests.Done():
 				}
 				return
 			}
-			r.note(err)
+			r.note(watching, err)
 			if !sleep(r.requests, r.watchPause.NextBackOff()) {
 				return
 			}
@@ -110,37 +111,59 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// request is a kind of request. Each has its own faults: a candidate that may
+// read and not write has not recovered with the next read.
+type request int
+
+const (
+	reading request = iota
+	writing
+	watching
+	requestKinds
+)
+
 // note keeps the last error for Snapshot and logs it when it is news: once for
-// each text, and once when requests succeed again.
-func (r *run) note(err error) {
+// each text, and once when requests of the kind succeed again.
+func (r *run) note(kind request, err error) {
 	if err != nil && r.requests.Err() != nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.faults.note(err)
-	r.status.LastError = r.faults.last
+	r.faults.note(kind, err)
+	r.status.LastError = r.faults.worst()
 }
 
 // faults folds repeated errors.
 type faults struct {
 	logger *slog.Logger
 	lock   string
-	last   string
+	last   [requestKinds]string
 }
 
-func (f *faults) note(err error) {
+func (f *faults) note(kind request, err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
 	}
 	switch {
-	case text == f.last:
+	case text == f.last[kind]:
 		return
 	case text == "":
-		f.logger.Info("the lock can be reached again", "lock", f.lock)
+		f.logger.Info("requests to the lock succeed again", "lock", f.lock)
 	default:
 		f.logger.Warn("a request to the lock has failed", "lock", f.lock, "error", text)
 	}
-	f.last = text
+	f.last[kind] = text
+}
+
+// worst is the error that matters most: what keeps a candidate from writing
+// keeps it from leading.
+func (f *faults) worst() string {
+	for _, kind := range []request{writing, reading, watching} {
+		if f.last[kind] != "" {
+			return f.last[kind]
+		}
+	}
+	return ""
 }

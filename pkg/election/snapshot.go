@@ -17,8 +17,9 @@ type Snapshot struct {
 	// Run. While it is not stuck it does so at least once in a lease duration,
 	// whether or not the store can be reached.
 	Turned time.Time
-	// LastError is that of the last request to the store; empty after one
-	// that succeeded.
+	// LastError is why requests to the store fail now: the last error of
+	// writes, or else of reads, or else of the watch, where none has succeeded
+	// since. Empty when all is well.
 	LastError string
 }
 
