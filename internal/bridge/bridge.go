@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/leaderbridge/leaderbridge/internal/boottime"
 	"github.com/leaderbridge/leaderbridge/internal/logbook"
 	"github.com/leaderbridge/leaderbridge/internal/observed"
 	"github.com/leaderbridge/leaderbridge/internal/telemetry/instruments"
@@ -49,6 +50,7 @@ type Bridge struct {
 
 	mu     sync.Mutex
 	logErr error // why the log is not followed now
+	desk   *desk // of the term; nil when there is none
 }
 
 // New returns a bridge between a lock and a log. The connection may not be up
@@ -104,28 +106,46 @@ func (b *Bridge) Run(ctx context.Context) error {
 	return err
 }
 
-// lead is the work of a term: to answer requests to the leader, and to bring
-// the term's end into the log while the lock is still held.
+// lead is the work of a term: to answer requests to the leader, to see to it
+// that every grant has ended when the lock becomes free, and to bring the
+// term's end into the log while the lock is still held.
 func (b *Bridge) lead(ctx context.Context, term *election.Term) error {
 	office, err := b.open(term)
 	if err != nil {
 		return fmt.Errorf("offer the leader's services: %w", err)
 	}
 	defer office.close()
+	b.serve(office.desk)
+	defer b.serve(nil)
 	<-ctx.Done()
 	var end *election.EndError
 	if !errors.As(context.Cause(ctx), &end) || !end.Held {
+		// The lock may be another's already, who waits for these grants to
+		// lapse. Not until then may this process stand again.
+		office.desk.wait(false)
 		return nil
+	}
+	flushTimeout := b.cfg.FlushTimeout
+	drain := b.cfg.Options.Default().DrainTimeout
+	office.desk.drain(boottime.Now().Add(drain - min(flushTimeout, drain/4)))
+	if term.Check() != nil {
+		return nil // it ended while the workers did, and that was observed
 	}
 	o := observed.Of(b.elector.Snapshot().State)
 	o.Status, o.Own, o.Reason, o.At = events.Ended, true, events.Reason(end.Reason), time.Now()
 	b.recorder.Observe(b.cfg.Election, o)
-	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.cfg.FlushTimeout)
+	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
 	if err := b.recorder.Flush(flush, b.cfg.Election); err != nil {
 		b.cfg.Logger.Warn("the end of the term is not in the log yet; another replica will report it", "error", err)
 	}
 	return nil
+}
+
+func (b *Bridge) serve(d *desk) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.desk = d
 }
 
 func (b *Bridge) observe(s election.State) {
@@ -148,6 +168,12 @@ func (b *Bridge) assigned(_ events.Election, o events.Observed, epoch uint64) {
 	if term := b.elector.Term(); term != nil && term.Acquired().Equal(o.AcquireTime) {
 		term.SetEpoch(epoch)
 		b.metrics.SetEpoch(epoch)
+		b.mu.Lock()
+		d := b.desk
+		b.mu.Unlock()
+		if d != nil {
+			d.assigned(epoch)
+		}
 	}
 }
 

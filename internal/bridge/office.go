@@ -19,6 +19,7 @@ import (
 type office struct {
 	b       *Bridge
 	service micro.Service
+	desk    *desk
 }
 
 // open offers the services of the term. They survive an outage of NATS.
@@ -35,18 +36,27 @@ func (b *Bridge) open(term *election.Term) (*office, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &office{b: b, service: service}
-	err = service.AddEndpoint("step-down", micro.HandlerFunc(func(r micro.Request) { o.stepDown(r, term) }),
-		micro.WithEndpointSubject(b.cfg.Election.RequestSubject(b.cfg.Prefix, events.StepDownVerb)))
-	if err != nil {
-		return nil, errors.Join(err, service.Stop())
+	o := &office{b: b, service: service, desk: newDesk(b, term)}
+	for verb, handle := range map[string]func(micro.Request){
+		events.StepDownVerb: func(r micro.Request) { o.stepDown(r, term) },
+		events.GrantVerb:    o.desk.grant,
+		events.ReturnVerb:   o.desk.giveBack,
+	} {
+		err := service.AddEndpoint(verb, micro.HandlerFunc(handle),
+			micro.WithEndpointSubject(b.cfg.Election.RequestSubject(b.cfg.Prefix, verb)))
+		if err != nil {
+			return nil, errors.Join(err, service.Stop())
+		}
 	}
 	return o, nil
 }
 
 // close ends the services. An error would say that the connection is gone, and
 // the services with it.
-func (o *office) close() { _ = o.service.Stop() }
+func (o *office) close() {
+	o.desk.close()
+	_ = o.service.Stop()
+}
 
 // maxRequest bounds a request's size; what is larger is not ours.
 const maxRequest = 64 << 10
