@@ -259,6 +259,7 @@ func (s *step) resume(sure bool) bool {
 // end makes the log say that the open term is over.
 func (s *step) end() {
 	switch s.o.Status {
+	case Held:
 	case Free:
 		s.stop(Released, s.unlessSeen(s.o.RenewTime), false)
 	case Absent:

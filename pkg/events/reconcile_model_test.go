@@ -329,7 +329,7 @@ func (r *replica) read(log []Event) {
 // them when the writer crashes half-way, unless it has grown.
 func (r *replica) append(log []Event, n int) []Event {
 	if r.based == len(log) {
-		log = append(log[:len(log):len(log)], r.pending[:min(n, len(r.pending))]...)
+		log = append(slices.Clip(log), r.pending[:min(n, len(r.pending))]...)
 	}
 	r.based, r.pending = -1, nil
 	return log

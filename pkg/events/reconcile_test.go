@@ -81,25 +81,25 @@ func told(events []Event) string {
 }
 
 // written is the tail of a log after the states were reconciled into it.
-func written(t testing.TB, states ...Observed) Tail {
-	t.Helper()
-	tail, _ := reconciled(t, Tail{}, states...)
+func written(tb testing.TB, states ...Observed) Tail {
+	tb.Helper()
+	tail, _ := reconciled(tb, Tail{}, states...)
 	return tail
 }
 
-func reconciled(t testing.TB, tail Tail, states ...Observed) (Tail, []Event) {
-	t.Helper()
+func reconciled(tb testing.TB, tail Tail, states ...Observed) (Tail, []Event) {
+	tb.Helper()
 	var all []Event
 	for _, o := range states {
 		events := Reconcile(someElection, tail, o, witness)
 		for _, e := range events {
 			if e.Election != someElection || e.UID == "" || e.Epoch == 0 || e.Time.IsZero() || e.Reason == "" || e.Reporter == "" || e.Perspective == "" {
-				t.Fatalf("incomplete event %+v", e)
+				tb.Fatalf("incomplete event %+v", e)
 			}
 			tail = Tail{Seq: tail.Seq + 1, Last: e}
 		}
 		if again := Reconcile(someElection, tail, o, witness); len(again) > 0 {
-			t.Fatalf("reconciling %+v again gives %s", o, told(again))
+			tb.Fatalf("reconciling %+v again gives %s", o, told(again))
 		}
 		all = append(all, events...)
 	}

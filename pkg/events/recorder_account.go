@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
+	retry "github.com/cenkalti/backoff/v5"
 )
 
 // account is what a recorder knows of one election. Its methods take the time
@@ -60,8 +60,8 @@ type account struct {
 	confirmedAt uint64
 
 	retryAt time.Time
-	pause   *backoff.ExponentialBackOff // nil while all is well
-	behind  int                         // refused appends in a row
+	pause   *retry.ExponentialBackOff // nil while all is well
+	behind  int                       // refused appends in a row
 	lastErr error
 
 	flush []chan struct{}

@@ -110,7 +110,12 @@ func (s *storm) start(name string) (*Recorder, func()) {
 	s.memory.mu.Lock()
 	s.memory.readers = append(s.memory.readers, r)
 	s.memory.mu.Unlock()
-	return r, func() { cancel(); <-done }
+	return r, func() {
+		cancel()
+		if err := <-done; err != nil {
+			s.t.Error(err)
+		}
+	}
 }
 
 // run lets the storm blow, and returns the log when it is over.
@@ -128,6 +133,7 @@ func (s *storm) run() []Event {
 }
 
 func storms(t *testing.T, do func(t *testing.T, s *storm)) {
+	t.Helper()
 	n := 150
 	if testing.Short() {
 		n = 30
@@ -148,6 +154,7 @@ func storms(t *testing.T, do func(t *testing.T, s *storm)) {
 // log is the one that a single replica would have written without any fault.
 func TestRecorderStormDoesNotChangeTheLog(t *testing.T) {
 	storms(t, func(t *testing.T, s *storm) {
+		t.Helper()
 		s.history(25, false)
 		log := s.run()
 		var calm []Event
@@ -168,6 +175,7 @@ func TestRecorderStormDoesNotChangeTheLog(t *testing.T) {
 func TestRecorderStormWithCrashes(t *testing.T) {
 	var became, missed int
 	storms(t, func(t *testing.T, s *storm) {
+		t.Helper()
 		s.crashes = true
 		s.history(25, true)
 		log := s.run()

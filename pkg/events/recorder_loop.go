@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
+	retry "github.com/cenkalti/backoff/v5"
 )
 
 // result is the outcome of a request.
@@ -71,7 +71,9 @@ func (l *loop) turn(ctx context.Context) time.Duration {
 	now := time.Now()
 	l.mu.Lock()
 	for len(l.timers) > 0 && !l.timers[0].wakeAt.After(now) {
-		l.process(ctx, heap.Pop(&l.timers).(*account), now)
+		a := l.timers[0]
+		heap.Pop(&l.timers)
+		l.process(ctx, a, now)
 	}
 	ready := l.ready
 	l.ready = nil
@@ -187,6 +189,7 @@ func (r *Recorder) request(ctx context.Context, e Election, after uint64, p plan
 	defer cancel()
 	began := time.Now()
 	switch p.deed {
+	case rest:
 	case readTail:
 		res.tail, res.err = r.journal.Tail(ctx, e)
 	case readStore:
@@ -255,7 +258,7 @@ func (l *loop) failed(a *account, res result, now time.Time) {
 
 func (a *account) backOff(opts *RecorderOptions) time.Duration {
 	if a.pause == nil {
-		a.pause = backoff.NewExponentialBackOff()
+		a.pause = retry.NewExponentialBackOff()
 		a.pause.InitialInterval, a.pause.MaxInterval = opts.Retry, opts.RetryLimit
 		a.pause.Reset()
 	}
@@ -266,6 +269,7 @@ func (l *loop) succeeded(a *account, res result, now time.Time) {
 	l.stats.LastError, a.lastErr = nil, nil
 	a.pause, a.retryAt = nil, time.Time{}
 	switch res.plan.deed {
+	case rest:
 	case readTail:
 		l.tailRead(a, res)
 	case readStore:
@@ -355,7 +359,10 @@ func (t timers) Swap(i, j int) {
 }
 
 func (t *timers) Push(x any) {
-	a := x.(*account)
+	a, ok := x.(*account)
+	if !ok {
+		return
+	}
 	a.place = len(*t)
 	*t = append(*t, a)
 }

@@ -144,23 +144,23 @@ func (m *memory) log(e Election) []Event {
 }
 
 // recorder makes a recorder that runs until the test, or the bubble, ends.
-func (m *memory) recorder(t testing.TB, name string, change ...func(*RecorderOptions)) *Recorder {
-	t.Helper()
+func (m *memory) recorder(tb testing.TB, name string, change ...func(*RecorderOptions)) *Recorder {
+	tb.Helper()
 	opts := RecorderOptions{Reporter: Reporter{Identity: name, Perspective: ByWitness}}
 	for _, f := range change {
 		f(&opts)
 	}
 	r, err := NewRecorder(m, opts)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	m.mu.Lock()
@@ -170,11 +170,11 @@ func (m *memory) recorder(t testing.TB, name string, change ...func(*RecorderOpt
 }
 
 // logged waits until all is quiet and checks what the log says.
-func (m *memory) logged(t testing.TB, want string) {
-	t.Helper()
+func (m *memory) logged(tb testing.TB, want string) {
+	tb.Helper()
 	synctest.Wait()
 	if got := told(m.log(someElection)); got != want {
-		t.Errorf("after %s the log says\n%s\nwant\n%s", time.Since(bubble()), got, want)
+		tb.Errorf("after %s the log says\n%s\nwant\n%s", time.Since(bubble()), got, want)
 	}
 }
 
@@ -594,6 +594,7 @@ func TestRecorderLearnsItsNumberFromOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if number != 1 || len(m.log(someElection)) != 2 {
 			t.Errorf("number %d, log %s", number, told(m.log(someElection)))
 		}
@@ -641,7 +642,8 @@ func TestRecorderLogLost(t *testing.T) {
 				b.Observe(other, held("z", 1, 1))
 				b.Observe(someElection, held("b", 6, 8, ended(StepDown)))
 				time.Sleep(time.Minute)
-				m.logged(t, c.want+fmt.Sprintf(", stopped(%d b step-down)", m.tails[someElection].Last.Epoch))
+				log := m.log(someElection)
+				m.logged(t, c.want+fmt.Sprintf(", stopped(%d b step-down)", log[len(log)-1].Epoch))
 			})
 		})
 	}
@@ -761,6 +763,7 @@ func TestRecorderUnfitState(t *testing.T) {
 		w.Observe(someElection, held("c", 8, 9))
 		time.Sleep(time.Minute)
 		m.logged(t, firstTerm+", stopped(1 a superseded), became(2 c taken-over) missed 1, new(2 c taken-over) missed 1")
+		synctest.Wait()
 		if len(dropped) != 1 || w.Stats().Dropped != 1 || w.Stats().Queued != 0 {
 			t.Errorf("dropped %q, stats %+v", dropped, w.Stats())
 		}

@@ -210,6 +210,7 @@ func (a *account) waitsForOthers(e *entry, events []Event, tail Tail, now time.T
 		case BecameLeader:
 			hole = hole || events[i].Missed > events[i].Epoch-last-1
 			last = events[i].Epoch
+		case NewLeader:
 		}
 	}
 	if hole && e.late.IsZero() {

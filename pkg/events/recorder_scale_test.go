@@ -110,7 +110,12 @@ func BenchmarkRecorderRenewal(b *testing.B) {
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error)
 	go func() { done <- r.Run(ctx) }()
-	defer func() { cancel(); <-done }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			b.Error(err)
+		}
+	}()
 	elections := manyElections(10_000)
 	states := make([]Observed, len(elections))
 	for i, e := range elections {
