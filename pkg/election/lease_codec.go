@@ -7,6 +7,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/leaderbridge/leaderbridge/pkg/election/internal/core"
 )
 
 // What a Lease's spec has no field for travels in annotations of the Lease.
@@ -76,7 +78,7 @@ func decodeLease(lease *coordinationv1.Lease) Record {
 	if epoch, err := strconv.ParseUint(lease.Annotations[AnnotationEpoch], 10, 64); err == nil && epoch > 0 {
 		r.Epoch = epoch
 		if t, err := time.Parse(time.RFC3339, lease.Annotations[AnnotationEpochAcquired]); err == nil {
-			r.EpochAcquired = t.UTC().Truncate(time.Microsecond)
+			r.EpochAcquired = core.StoredTime(t)
 		}
 	}
 	r.Preferred = lease.Annotations[AnnotationPreferredHolder]
@@ -84,10 +86,10 @@ func decodeLease(lease *coordinationv1.Lease) Record {
 }
 
 func microTime(t *metav1.MicroTime) time.Time {
-	if t == nil || t.IsZero() {
+	if t == nil {
 		return time.Time{}
 	}
-	return t.UTC().Truncate(time.Microsecond)
+	return core.StoredTime(t.Time)
 }
 
 // encodeLease writes the record into a Lease, the spec as client-go's
@@ -120,8 +122,8 @@ func encodeLease(r Record, lease *coordinationv1.Lease) error {
 	var epoch, acquired string
 	if r.Epoch > 0 {
 		epoch = strconv.FormatUint(r.Epoch, 10)
-		if !r.EpochAcquired.IsZero() {
-			acquired = r.EpochAcquired.UTC().Format(epochAcquiredFormat)
+		if t := core.StoredTime(r.EpochAcquired); !t.IsZero() {
+			acquired = t.Format(epochAcquiredFormat)
 		}
 	}
 	annotate(lease, AnnotationEpoch, epoch)
@@ -143,10 +145,10 @@ func annotate(lease *coordinationv1.Lease, key, value string) {
 }
 
 func toMicroTime(t time.Time) *metav1.MicroTime {
-	if t.IsZero() {
+	if t = core.StoredTime(t); t.IsZero() {
 		return nil
 	}
-	return &metav1.MicroTime{Time: t.UTC().Truncate(time.Microsecond)}
+	return &metav1.MicroTime{Time: t}
 }
 
 // ObserveLease reads a Lease that came from a list or a watch, for a Watcher.

@@ -89,6 +89,7 @@ func TestLeaseWithOddOrMissingFields(t *testing.T) {
 		{"released", `{"spec":{"holderIdentity":"","leaseDurationSeconds":1,"leaseTransitions":3}}`,
 			Record{Duration: time.Second, Transitions: 3, HasTransitions: true}},
 		{"times of the year one", `{"spec":{"acquireTime":null,"renewTime":"0001-01-01T00:00:00.000000Z"}}`, Record{}},
+		{"times of the year ten thousand", `{"metadata":{"annotations":{"leaderbridge.io/epoch":"7","leaderbridge.io/epoch-acquired":"9999-12-31T23:59:59-01:00"}},"spec":{"renewTime":"9999-12-31T23:59:59.000000-01:00"}}`, Record{Epoch: 7}},
 		{"epoch that is no number", `{"metadata":{"annotations":{"leaderbridge.io/epoch":"seven"}}}`, Record{}},
 		{"epoch below zero", `{"metadata":{"annotations":{"leaderbridge.io/epoch":"-7"}}}`, Record{}},
 		{"epoch without its time", `{"metadata":{"annotations":{"leaderbridge.io/epoch":"7"}}}`, Record{Epoch: 7}},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leaderbridge/leaderbridge/pkg/election"
+	"github.com/leaderbridge/leaderbridge/pkg/election/internal/core"
 )
 
 // foreignUID stands for the uid of a record whose writer gave it none. The
@@ -58,10 +59,10 @@ func encode(r election.Record, uid string) ([]byte, error) {
 }
 
 func formatTime(t time.Time) string {
-	if t.IsZero() {
+	if t = core.StoredTime(t); t.IsZero() {
 		return ""
 	}
-	return t.UTC().Truncate(time.Microsecond).Format(microseconds)
+	return t.Format(microseconds)
 }
 
 // decode reads a record that anything may have written. An optional field that
@@ -118,8 +119,8 @@ func optional[T any](fields map[string]json.RawMessage, name string) (value T, o
 func optionalTime(fields map[string]json.RawMessage, name string) time.Time {
 	s, _ := optional[string](fields, name)
 	t, err := time.Parse(time.RFC3339, s)
-	if err != nil || t.IsZero() {
+	if err != nil {
 		return time.Time{}
 	}
-	return t.UTC().Truncate(time.Microsecond)
+	return core.StoredTime(t)
 }

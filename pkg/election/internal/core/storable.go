@@ -22,3 +22,13 @@ func (r Record) Storable() error {
 	}
 	return nil
 }
+
+// StoredTime returns t as every lock can store it: in UTC, with microseconds.
+// A time that has no four-digit year there counts as absent.
+func StoredTime(t time.Time) time.Time {
+	t = t.UTC().Truncate(time.Microsecond)
+	if t.Year() < 1 || t.Year() > 9999 {
+		return time.Time{}
+	}
+	return t
+}

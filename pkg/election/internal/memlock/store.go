@@ -132,9 +132,7 @@ func (s *Store) read() core.Observation {
 // reading, no zone.
 func stored(r core.Record) core.Record {
 	for _, t := range []*time.Time{&r.Acquired, &r.Renewed, &r.EpochAcquired} {
-		if !t.IsZero() {
-			*t = t.UTC().Truncate(time.Microsecond)
-		}
+		*t = core.StoredTime(*t)
 	}
 	return r
 }
