@@ -215,6 +215,9 @@ func (l *lock) Update(ctx context.Context, base election.Observation, r election
 	if !base.Exists || base.Revision == 0 {
 		return election.Observation{}, l.fail("update", fmt.Errorf("%w: the state it is based on holds no record", election.ErrConflict))
 	}
+	if err := l.ready(ctx); err != nil {
+		return election.Observation{}, l.fail("update", err)
+	}
 	return l.write(ctx, "update", base.Revision, base.UID, r)
 }
 
