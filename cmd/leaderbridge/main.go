@@ -19,5 +19,6 @@ func main() {
 
 // run is the whole program: arguments in, exit code out.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return cli.Execute(ctx, newRoot(), args, stdin, stdout, stderr)
+	root := newRoot() //nolint:contextcheck // the commands get the context when they run
+	return cli.Execute(ctx, root, args, stdin, stdout, stderr)
 }

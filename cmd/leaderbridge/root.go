@@ -38,6 +38,8 @@ them. A flag wins over its variable.`,
 	root.AddCommand( // in the order of the help
 		newRun(&c),
 		newWatch(&c),
+		newEvents(&c),
+		newLeaders(&c),
 		newDemo(&c),
 	)
 	cli.Prepare(root)

@@ -10,14 +10,6 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// execute runs the program in the test's process.
-func execute(t *testing.T, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	var out, errs bytes.Buffer
-	code = run(t.Context(), args, strings.NewReader(""), &out, &errs)
-	return code, out.String(), errs.String()
-}
-
 func TestVersion(t *testing.T) {
 	code, stdout, stderr := execute(t, "--version")
 	if code != 0 || !strings.HasPrefix(stdout, "leaderbridge version ") || stderr != "" {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -29,7 +30,7 @@ func AlsoEnv(flags *pflag.FlagSet, name string, variables ...string) {
 }
 
 // bindEnv names the variables of each flag that cmd itself defines, in the
-// flag's annotation and in its help text.
+// flag's annotation.
 func bindEnv(cmd *cobra.Command) {
 	bind := func(f *pflag.Flag) {
 		if f.Annotations[envKey] != nil {
@@ -40,7 +41,6 @@ func bindEnv(cmd *cobra.Command) {
 			f.Annotations = map[string][]string{}
 		}
 		f.Annotations[envKey] = variables
-		f.Usage += " (env " + strings.Join(variables, ", ") + ")"
 	}
 	cmd.PersistentFlags().VisitAll(bind)
 	cmd.LocalNonPersistentFlags().VisitAll(bind)
@@ -79,7 +79,7 @@ func applyEnv(cmd *cobra.Command) error {
 // valueError is the part of pflag's error that says what is wrong with the
 // value, without the flag that nobody used.
 func valueError(err error) string {
-	if e, ok := err.(*pflag.InvalidValueError); ok {
+	if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return e.Unwrap().Error()
 	}
 	return err.Error()

@@ -51,7 +51,7 @@ func Exit(code int, err error) error {
 
 // exitCode is the code that err asks for, and whether there is a message to
 // print.
-func exitCode(err error) (code int, print bool) {
+func exitCode(err error) (code int, speaks bool) {
 	if err == nil {
 		return 0, false
 	}

@@ -20,12 +20,13 @@ func (e *ran) Unwrap() error { return e.err }
 
 // Prepare finishes a root command that has all its subcommands: it binds each
 // flag to its environment variable, gives commands without an argument rule
-// the rule "none", adds completion for flags with a fixed set of values, and
-// leaves all printing of errors to Execute. The commands must use RunE, and
+// the rule "none", adds completion for flags with a fixed set of values, sets
+// the form of the help, and leaves all printing of errors to Execute. The commands must use RunE, and
 // only the root may have a persistent pre-run hook.
 func Prepare(root *cobra.Command) {
 	root.SilenceErrors = true
 	root.SilenceUsage = true
+	root.SetUsageFunc(printUsage)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())
 	})
@@ -68,7 +69,6 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, stdin io.R
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	setUsageWidth(root, stdout)
 
 	err := root.ExecuteContext(ctx)
 	if err == nil {
@@ -77,8 +77,8 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, stdin io.R
 	if _, ok := errors.AsType[*ran](err); !ok {
 		err = Usage(err)
 	}
-	code, print := exitCode(err)
-	if print {
+	code, speaks := exitCode(err)
+	if speaks {
 		for line := range strings.SplitSeq(oneLine(err.Error()), "\n") {
 			if line = strings.TrimSpace(line); line != "" {
 				fmt.Fprintf(stderr, "%s: %s\n", root.Name(), line)

@@ -136,7 +136,7 @@ func TestHelpNamesVariables(t *testing.T) {
 		t.Fatalf("code %d, stderr %q", code, stderr)
 	}
 	flat := strings.Join(strings.Fields(stdout), " ")
-	for _, want := range []string{"(env LEADERBRIDGE_LEASE_DURATION)", "(env LEADERBRIDGE_NATS_URL, NATS_URL)", "(env LEADERBRIDGE_LOG_LEVEL)"} {
+	for _, want := range []string{"[LEADERBRIDGE_LEASE_DURATION]", "[LEADERBRIDGE_NATS_URL, NATS_URL]", "[LEADERBRIDGE_LOG_LEVEL]"} {
 		if !strings.Contains(flat, want) {
 			t.Errorf("the help lacks %q:\n%s", want, stdout)
 		}

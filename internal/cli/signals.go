@@ -32,7 +32,8 @@ func SignalContext(parent context.Context) (context.Context, context.CancelFunc)
 		}
 		select {
 		case s := <-c:
-			os.Exit(128 + int(s.(syscall.Signal)))
+			number, _ := s.(syscall.Signal)
+			os.Exit(128 + int(number))
 		case <-done:
 		}
 	}()

@@ -18,8 +18,7 @@ const signalChild = "CLI_TEST_SIGNAL_CHILD"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(signalChild) != "" {
-		ctx, stop := SignalContext(context.Background())
-		defer stop()
+		ctx, _ := SignalContext(context.Background())
 		fmt.Println("ready")
 		<-ctx.Done()
 		fmt.Println("cancelled")

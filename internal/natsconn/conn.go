@@ -177,9 +177,9 @@ func (c *Conn) WaitConnected(ctx context.Context) error {
 		cause := c.lastCause
 		c.mu.Unlock()
 		if cause == nil {
-			return fmt.Errorf("connect to NATS at %s: %w", c.servers(), ctx.Err())
+			return fmt.Errorf("connect to NATS at %s: %w", c.servers(), context.Cause(ctx))
 		}
-		return fmt.Errorf("connect to NATS at %s: %w (%w)", c.servers(), cause, ctx.Err())
+		return fmt.Errorf("connect to NATS at %s: %w (%w)", c.servers(), cause, context.Cause(ctx))
 	}
 }
 
@@ -279,7 +279,7 @@ func (c *Conn) nextWait(round int) time.Duration {
 		c.attempts = 0
 	}
 	c.attempts++
-	return wait(c.attempts, rand.Float64())
+	return wait(c.attempts, rand.Float64()) // #nosec G404 -- it only spreads load
 }
 
 // cause is why the latest attempt failed, or nil if that is not known.
@@ -310,6 +310,7 @@ func (c *Conn) onConnected(nc *nats.Conn) {
 		c.log.Info("connected to NATS", "url", redact(nc.ConnectedUrl()), "server", nc.ConnectedServerName(), "version", nc.ConnectedServerVersion())
 	case entryBack:
 		c.log.Info("connected to NATS again", "url", redact(nc.ConnectedUrl()), "server", nc.ConnectedServerName(), "away", away.Round(time.Millisecond))
+	default:
 	}
 }
 
@@ -334,6 +335,7 @@ func (c *Conn) onFailed(cause error) {
 		c.log.Warn("NATS connection lost, trying on", "servers", c.servers(), "cause", cause)
 	case entryRefused:
 		c.log.Warn("NATS connection cannot be made, trying on", "servers", c.servers(), "cause", cause)
+	default:
 	}
 }
 

@@ -143,10 +143,10 @@ func TestAuthentication(t *testing.T) {
 		inURL  *url.Userinfo
 	}{
 		{name: "none", server: func(*server.Options) {}},
-		{name: "user and password", server: withUser("bridge", "s3cret"), o: Options{User: "bridge", Password: "s3cret"}},
-		{name: "password with odd characters", server: withUser("bridge", "s3cret,@/:%#"), o: Options{User: "bridge", Password: "s3cret,@/:%#"}},
-		{name: "password file", server: withUser("bridge", "s3cret"), o: Options{User: "bridge", PasswordFile: tempFile(t, "pw", "s3cret\n")}},
-		{name: "in the URL", server: withUser("bridge", "s3cret,@/:%#"), inURL: url.UserPassword("bridge", "s3cret,@/:%#")},
+		{name: "user and password", server: withUser("s3cret"), o: Options{User: "bridge", Password: "s3cret"}},
+		{name: "password with odd characters", server: withUser("s3cret,@/:%#"), o: Options{User: "bridge", Password: "s3cret,@/:%#"}},
+		{name: "password file", server: withUser("s3cret"), o: Options{User: "bridge", PasswordFile: tempFile(t, "pw", "s3cret\n")}},
+		{name: "in the URL", server: withUser("s3cret,@/:%#"), inURL: url.UserPassword("bridge", "s3cret,@/:%#")},
 		{name: "token", server: withToken("s3cret"), o: Options{Token: "s3cret"}},
 		{name: "token file", server: withToken("s3cret"), o: Options{TokenFile: tempFile(t, "token", "s3cret\n")}},
 		{name: "token in the URL", server: withToken("s3cret"), inURL: url.User("s3cret")},
@@ -173,7 +173,7 @@ func TestRotatedSecretIsUsed(t *testing.T) {
 		file, content string
 		o             func(file string) Options
 	}{
-		{"password", withUser("bridge", "s3cret-1"), withUser("bridge", "s3cret-2"), "s3cret-1", "s3cret-2",
+		{"password", withUser("s3cret-1"), withUser("s3cret-2"), "s3cret-1", "s3cret-2",
 			func(file string) Options { return Options{User: "bridge", PasswordFile: file} }},
 		{"token", withToken("s3cret-1"), withToken("s3cret-2"), "s3cret-1", "s3cret-2",
 			func(file string) Options { return Options{TokenFile: file} }},
@@ -255,8 +255,8 @@ func TestFilesThatCannotWork(t *testing.T) {
 }
 
 func TestConnectionFromAContext(t *testing.T) {
-	srv := natsenv.Start(t, withUser("bridge", "s3cret"))
-	writeContext(t, "prod", fmt.Sprintf(`{"url": %q, "user": "bridge", "password": "s3cret", "jetstream_domain": "hub", "inbox_prefix": "_MINE"}`, srv.URL()))
+	srv := natsenv.Start(t, withUser("s3cret"))
+	writeContext(t, fmt.Sprintf(`{"url": %q, "user": "bridge", "password": "s3cret", "jetstream_domain": "hub", "inbox_prefix": "_MINE"}`, srv.URL()))
 	conn, _ := open(t, Options{Context: "prod"})
 	waitConnected(t, conn)
 	if domain, prefix := conn.JetStreamAt(); domain != "hub" || prefix != "" {
@@ -301,6 +301,7 @@ func TestExplainTellsAMissingPermission(t *testing.T) {
 		}
 	})
 	request := func(t *testing.T, conn *Conn, subject string) error {
+		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
 		_, err := conn.RequestWithContext(ctx, subject, []byte("x"))

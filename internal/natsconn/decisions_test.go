@@ -72,7 +72,7 @@ func TestJournal(t *testing.T) {
 				switch {
 				case s.failed == nil:
 					got, _ = j.connected(now)
-				case s.failed == errNil:
+				case errors.Is(s.failed, errNil):
 					got = j.failed(now, nil)
 				default:
 					got = j.failed(now, s.failed)

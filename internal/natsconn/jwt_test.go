@@ -136,7 +136,7 @@ func TestContextWithJWTAndSeed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writeContext(t, "prod", fmt.Sprintf(`{"url": %q, "user_jwt": %q, "user_seed": %q}`, srv.URL(), encoded, seed))
+	writeContext(t, fmt.Sprintf(`{"url": %q, "user_jwt": %q, "user_seed": %q}`, srv.URL(), encoded, seed))
 	conn, _ := open(t, Options{Context: "prod"})
 	waitConnected(t, conn)
 }

@@ -54,8 +54,10 @@ type Options struct {
 	userJWT, userSeed string
 }
 
-// AddFlags defines the flags, whose defaults are the zero value.
-func (o *Options) AddFlags(flags *pflag.FlagSet) {
+// AddFlags defines the flags, whose defaults are the zero value, as a group of
+// their own in the help.
+func (o *Options) AddFlags(all *pflag.FlagSet) {
+	flags := pflag.NewFlagSet("NATS", pflag.ContinueOnError)
 	flags.StringArrayVar(&o.URLs, "nats-url", nil, "NATS servers, a `list` separated by commas (default "+nats.DefaultURL+")")
 	flags.StringVar(&o.Context, "nats-context", "", "take what is not set here from this `context` of the nats command")
 	flags.StringVar(&o.Name, "nats-name", "", "`name` of the connection, as the server shows it")
@@ -76,7 +78,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.JSAPIPrefix, "js-api-prefix", "", "`prefix` of the JetStream API's subjects, in place of $JS.API")
 
 	// The names that the nats command listens to.
-	for flag, variable := range map[string]string{
+	for flag, variable := range map[string]string{ // #nosec G101 -- names, not secrets
 		"nats-url":      "NATS_URL",
 		"nats-context":  "NATS_CONTEXT",
 		"nats-creds":    "NATS_CREDS",
@@ -90,6 +92,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	} {
 		cli.AlsoEnv(flags, flag, variable)
 	}
+	cli.AddGroup(all, flags)
 }
 
 // InputError is what is wrong with the options, one line for each fault, each

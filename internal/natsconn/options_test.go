@@ -137,15 +137,15 @@ func TestRedactKeepsTheHost(t *testing.T) {
 	})
 }
 
-// writeContext makes a context of the nats command and returns nothing: it is
-// found through XDG_CONFIG_HOME.
-func writeContext(t *testing.T, name, content string) {
+// writeContext makes the context prod of the nats command, to be found through
+// XDG_CONFIG_HOME.
+func writeContext(t *testing.T, content string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "nats", "context")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, name+".json"), []byte(content), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "prod.json"), []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("XDG_CONFIG_HOME", filepath.Dir(filepath.Dir(dir)))
@@ -172,7 +172,7 @@ func TestContextCompletesOptions(t *testing.T) {
 		{"JWT and seed", `{"user_jwt": "a.b.c", "user_seed": "SU"}`, Options{}, Options{userJWT: "a.b.c", userSeed: "SU"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			writeContext(t, "prod", tc.content)
+			writeContext(t, tc.content)
 			tc.o.Context, tc.want.Context = "prod", "prod"
 			got, err := tc.o.withContext()
 			if err != nil {
@@ -198,7 +198,7 @@ func TestContextRefused(t *testing.T) {
 		{"proxy", "prod", `{"socks_proxy": "socks5://x"}`, "has settings that are not supported here (socks_proxy)"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			writeContext(t, "prod", tc.content)
+			writeContext(t, tc.content)
 			_, err := Options{Context: tc.context}.withContext()
 			f := faultsOf(t, err)
 			if len(f) != 1 || !strings.HasPrefix(f[0], "--nats-context ") || !strings.Contains(f[0], tc.want) || strings.Contains(f[0], "\n") {

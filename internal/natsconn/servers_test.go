@@ -13,8 +13,9 @@ import (
 	"github.com/leaderbridge/leaderbridge/test/testenv/natsenv"
 )
 
-func withUser(name, password string) natsenv.Option {
-	return func(o *server.Options) { o.Username, o.Password = name, password }
+// withUser makes a server admit the user bridge alone.
+func withUser(password string) natsenv.Option {
+	return func(o *server.Options) { o.Username, o.Password = "bridge", password }
 }
 
 func withToken(token string) natsenv.Option {

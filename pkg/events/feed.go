@@ -294,8 +294,9 @@ func (g *feed) hand(entry Entry) error {
 // the feed is current.
 func (g *feed) caughtUp() error {
 	snapshot := slices.SortedFunc(maps.Values(g.snapshot), func(a, b *message) int { return cmp.Compare(a.seq, b.seq) })
-	for _, msg := range snapshot {
-		entry := g.log.entry(msg)
+	entries := g.log.entries(snapshot)
+	for i, msg := range snapshot {
+		entry := entries[i]
 		if entry.Err != nil {
 			last, err := g.log.lastEvent(g.ctx, msg.subject[:strings.LastIndexByte(msg.subject, '.')]+".*", msg)
 			if err != nil {

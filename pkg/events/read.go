@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -42,6 +44,18 @@ func (l *Log) Tail(ctx context.Context, e Election) (Tail, error) {
 	}
 	l.advance(msg.seq)
 	return Tail{Seq: msg.seq, Last: last.Event}, nil
+}
+
+// Bounds returns the sequences of the first and the last message in the log, of
+// all elections together. An empty log has a first one above its last.
+func (l *Log) Bounds(ctx context.Context) (first, last uint64, err error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	info, err := l.lookUp(ctx, l.opts.Stream)
+	if err != nil {
+		return 0, 0, err
+	}
+	return info.State.FirstSeq, info.State.LastSeq, nil
 }
 
 // lastEvent returns the last event at or before msg, which is the last message
@@ -112,6 +126,23 @@ func (l *Log) entry(msg *message) Entry {
 	}
 	entry.Event = event
 	return entry
+}
+
+// entries decodes many messages, on all processors: decoding is most of the
+// work of listing ten thousand elections.
+func (l *Log) entries(msgs []*message) []Entry {
+	entries := make([]Entry, len(msgs))
+	workers := runtime.GOMAXPROCS(0)
+	var group sync.WaitGroup
+	for w := range workers {
+		group.Go(func() {
+			for i := w; i < len(msgs); i += workers {
+				entries[i] = l.entry(msgs[i])
+			}
+		})
+	}
+	group.Wait()
+	return entries
 }
 
 // message is a stored message.
