@@ -3,6 +3,7 @@ package election
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"regexp"
 	"strings"
@@ -34,7 +35,7 @@ func (l *leaseLock) error(verb, why string, causes ...error) error {
 func (l *leaseLock) fail(verb string, err error, sent int) error {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) {
-		return l.error(verb, err.Error(), err)
+		return l.error(verb, withoutSource(err), err)
 	}
 	code := int(status.Status().Code)
 	var why string
@@ -83,6 +84,17 @@ func (l *leaseLock) forbidden(verb string, err error) string {
 	}
 	return fmt.Sprintf("user %q lacks the permission for verb %q on leases.coordination.k8s.io %q in namespace %q: grant it with a Role and a RoleBinding",
 		m[1], verb, l.name, l.namespace)
+}
+
+// withoutSource leaves out the local port of a connection, which is another
+// one each time: a fault that lasts should read the same each time.
+func withoutSource(err error) string {
+	text := err.Error()
+	var op *net.OpError
+	if errors.As(err, &op) && op.Source != nil {
+		text = strings.ReplaceAll(text, op.Source.String()+"->", "")
+	}
+	return text
 }
 
 // oneLine keeps a server's text from breaking a log line.

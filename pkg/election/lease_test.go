@@ -127,6 +127,8 @@ func TestLeaseSurvivesARestartOfTheServer(t *testing.T) {
 	waitClosed(t, watch)
 	if _, err := l.Update(t.Context(), o, heldByA()); err == nil || errors.Is(err, election.ErrConflict) || errors.Is(err, election.ErrRefused) {
 		t.Errorf("update while the server is down: %v", err)
+	} else if strings.Contains(err.Error(), "->") {
+		t.Errorf("the error reads different each time: %v", err)
 	}
 	api.Restart(t)
 	testenv.Eventually(t, leasePatience, func() error {

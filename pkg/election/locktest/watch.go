@@ -169,24 +169,37 @@ func (s suite) watchBreaks() {
 	f.Disturb(t)
 	w.closed()
 
-	// The lock is there again, at once or after a while, and so is the watch.
+	// The lock is there again, at once or after a while, for everybody.
+	eventually(t, func(ctx context.Context) error {
+		read, err := a.Read(ctx)
+		if err == nil && !same(read, o) {
+			t.Fatalf("before the break %+v\nafter it %+v", o, read)
+		}
+		return err
+	})
+	eventually(t, func(ctx context.Context) error {
+		_, err := b.Read(ctx)
+		return err
+	})
+	again := watchLock(t, b)
+	again.reach(mustUpdate(t, a, o, record("a")))
+}
+
+// eventually repeats a request, with a second for each try, until it succeeds.
+func eventually(t *testing.T, request func(context.Context) error) {
+	t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		read, err := a.Read(ctx)
+		err := request(ctx)
 		cancel()
 		if err == nil {
-			if !same(read, o) {
-				t.Fatalf("before the break %+v\nafter it %+v", o, read)
-			}
-			break
+			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("read after the break: %v", err)
+			t.Fatalf("after the store came back: %v", err)
 		}
 	}
-	again := watchLock(t, b)
-	again.reach(mustUpdate(t, a, o, record("a")))
 }
 
 // requests are all methods, as calls that tell only whether they failed.
@@ -245,16 +258,8 @@ func (s suite) hangingStore() {
 	resume()
 	// What was sent before may still be made, so only the lock's health is
 	// checked here.
-	deadline := time.Now().Add(patience)
-	for {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	eventually(t, func(ctx context.Context) error {
 		_, err := l.Read(ctx)
-		cancel()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("read after the store went on: %v", err)
-		}
-	}
+		return err
+	})
 }
