@@ -1,6 +1,8 @@
 package events_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"testing"
@@ -121,6 +123,71 @@ func compareAppends(b *testing.B, log *events.Log, conn *nats.Conn) {
 	b.ReportMetric(median["ours1"]/median["bare1"], "ratio1")
 	b.ReportMetric(median["ours3"]/median["bare3"], "ratio3")
 	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkManyElections measures what the number of elections in the log costs:
+// reading a tail, an append, and a follower's way to the last state of all.
+func BenchmarkManyElections(b *testing.B) {
+	for _, n := range []int{10, 5000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			s := natsenv.Start(b)
+			log := openLog(b, s, events.Options{})
+			js := s.JetStream(b)
+			for i := range n {
+				for _, m := range encoded(b, lease("l"+strconv.Itoa(i)), term(lease("l"+strconv.Itoa(i)), 2)) {
+					if _, err := js.PublishMsgAsync(m); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if i%500 == 499 || i == n-1 {
+					<-js.PublishAsyncComplete()
+				}
+			}
+			var tails, appends, follows []time.Duration
+			epoch := uint64(2)
+			for b.Loop() {
+				epoch++
+				e := lease("l" + strconv.Itoa(int(epoch)%n))
+				began := time.Now()
+				tail, err := log.Tail(b.Context(), e)
+				if err != nil {
+					b.Fatal(err)
+				}
+				tails = append(tails, time.Since(began))
+				began = time.Now()
+				if _, err := log.Append(b.Context(), e, tail.Seq, term(e, tail.Last.Epoch+1)[0]); err != nil {
+					b.Fatal(err)
+				}
+				appends = append(appends, time.Since(began))
+				if len(follows) < 5 {
+					began = time.Now()
+					follows = append(follows, untilCurrent(b, log).Sub(began))
+				}
+			}
+			for name, took := range map[string][]time.Duration{"tail": tails, "append": appends, "follow": follows} {
+				slices.Sort(took)
+				b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1e3, name+"-µs")
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// untilCurrent follows the log from the last state of all, and returns when that
+// was delivered.
+func untilCurrent(b *testing.B, log *events.Log) time.Time {
+	ctx, cancel := context.WithCancel(b.Context())
+	var at time.Time
+	err := log.Follow(ctx, events.FollowOptions{OnState: func(state events.FeedState) {
+		if state.Current {
+			at = time.Now()
+			cancel()
+		}
+	}}, func(events.Entry) error { return nil })
+	if !errors.Is(err, context.Canceled) {
+		b.Fatal(err)
+	}
+	return at
 }
 
 // encoded is what the log sends for these events.

@@ -220,6 +220,50 @@ func TestPermissions(t *testing.T) {
 	f.becomes(t, events.ErrForbidden)
 }
 
+// The right to publish is taken away and given back, while the bridge runs.
+func TestPermissionsRevokedAndRestored(t *testing.T) {
+	var options *server.Options
+	s := natsenv.Start(t, func(o *server.Options) {
+		o.Users = []*server.User{user("bridge")}
+		options = o
+	})
+	conn := s.Connect(t, nats.UserInfo("bridge", "x"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	log, err := events.Open(patient(t), conn, events.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reload := func(users ...*server.User) {
+		t.Helper()
+		options = options.Clone()
+		options.Users = users
+		if err := s.Embedded().ReloadOptions(options); err != nil {
+			t.Fatal(err)
+		}
+	}
+	handOver(t, log, scheduler, 1)
+	reload(user("bridge", "leaderbridge.event.>"))
+	testenv.Eventually(t, patience, func() error {
+		if err := tryStep(log, scheduler); !errors.Is(err, events.ErrForbidden) {
+			return fmt.Errorf("append without the right: %w, want ErrForbidden", err)
+		}
+		return nil
+	})
+	reload(user("bridge"))
+	testenv.Eventually(t, patience, func() error { return tryStep(log, scheduler) })
+	if err := exact(history(t, newJetStream(t, conn), scheduler)); err != nil {
+		t.Error(err)
+	}
+}
+
+func newJetStream(t testing.TB, conn *nats.Conn) jetstream.JetStream {
+	t.Helper()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
 // Case 65: a full stream answers with 503, as does one without a leader.
 func TestFullStream(t *testing.T) {
 	modes(t, func(t *testing.T, atomic bool) {
