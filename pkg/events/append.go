@@ -46,10 +46,10 @@ func (l *Log) append(ctx context.Context, e Election, after uint64, events []Eve
 	if err := l.connected(); err != nil {
 		return 0, err
 	}
-	ctx, cancel := bounded(ctx)
-	defer cancel()
+	ctx, a := l.begin(ctx)
+	defer a.end()
 	if len(messages) > 1 && l.atomic.Load() {
-		last, err := l.store(ctx, e, after, messages)
+		last, err := a.store(ctx, e, after, messages)
 		if codeOf(err) != codeAtomicDisabled {
 			return last, err
 		}
@@ -61,7 +61,7 @@ func (l *Log) append(ctx context.Context, e Election, after uint64, events []Eve
 	}
 	last := uint64(0)
 	for i := range messages {
-		seq, err := l.store(ctx, e, after, messages[i:i+1])
+		seq, err := a.store(ctx, e, after, messages[i:i+1])
 		if err != nil {
 			return last, err
 		}
@@ -94,12 +94,13 @@ const maxTries = 6
 
 // store sends one step, under the condition that the election's last message
 // is still the one at sequence after. Several messages go as one atomic batch.
-func (l *Log) store(ctx context.Context, e Election, after uint64, step []*nats.Msg) (uint64, error) {
+func (a *attempt) store(ctx context.Context, e Election, after uint64, step []*nats.Msg) (uint64, error) {
+	l := a.log
 	// Only the first message of a batch may have a condition; it holds for
 	// all of them.
 	step[0].Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(after, 10)}
 	step[0].Header[jetstream.ExpectedLastSubjSeqSubjHeader] = []string{e.Filter(l.opts.Prefix)}
-	began, high := l.now(), l.high.Load()
+	high := l.high.Load()
 	for try := 1; ; try++ {
 		ack, err := l.send(ctx, step)
 		switch code := codeOf(err); {
@@ -113,11 +114,12 @@ func (l *Log) store(ctx context.Context, e Election, after uint64, step []*nats.
 			l.noteAppend(ctx, ack.sequence, high)
 			return ack.sequence, nil
 		case try < maxTries && isCrowded(code):
-			if err := pause(ctx, try); err != nil {
-				return 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
+			if pause(ctx, try) != nil {
+				// A batch is incomplete also when a part of it was denied.
+				return 0, a.explainAppend(ctx, err)
 			}
 		default:
-			return 0, l.explainAppend(ctx, began, err)
+			return 0, a.explainAppend(ctx, err)
 		}
 	}
 }

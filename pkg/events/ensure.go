@@ -64,10 +64,11 @@ func (l *Log) ensure(ctx context.Context) error {
 
 // lookUp returns what the server says about a stream.
 func (l *Log) lookUp(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
-	began := l.now()
+	ctx, a := l.begin(ctx)
+	defer a.end()
 	stream, err := l.js.Stream(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("look up the stream %s: %w", name, l.explainRequest(began, err))
+		return nil, fmt.Errorf("look up the stream %s: %w", name, a.explain(err))
 	}
 	return stream.CachedInfo(), nil
 }
@@ -79,7 +80,8 @@ func (l *Log) ensureStream(ctx context.Context, config jetstream.StreamConfig) (
 	if !errors.Is(err, ErrNoStream) {
 		return info, err
 	}
-	began := l.now()
+	ctx, a := l.begin(ctx)
+	defer a.end()
 	stream, err := l.create(ctx, config)
 	switch {
 	case err == nil:
@@ -92,7 +94,7 @@ func (l *Log) ensureStream(ctx context.Context, config jetstream.StreamConfig) (
 	case codeOf(err) == codeNoPeers:
 		err = fmt.Errorf("%w: start the servers that are missing, or ask for fewer replicas", err)
 	}
-	return nil, fmt.Errorf("create the stream %s: %w", config.Name, l.explainRequest(began, err))
+	return nil, fmt.Errorf("create the stream %s: %w", config.Name, a.explain(err))
 }
 
 // create makes a stream. Where the number of replicas is left to the servers,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -109,34 +108,10 @@ func kindOf(err error) error {
 	}
 }
 
-// since remembers the connection's last asynchronous error, so that
-// [since.denied] can tell a new one.
-type since struct{ before error }
-
-func (l *Log) now() since { return since{l.nc.LastError()} }
-
-// denied returns the permission violation that arrived since, if it concerns
-// the log. NATS drops what may not be published and says so beside the
-// request, which therefore looks like a timeout.
-func (s since) denied(l *Log) error {
-	last := l.nc.LastError()
-	if last == nil || last == s.before || !errors.Is(last, nats.ErrPermissionViolation) {
-		return nil
-	}
-	text := last.Error()
-	for _, subject := range []string{l.opts.Prefix + "." + eventToken, l.api, nats.InboxPrefix, l.nc.Opts.InboxPrefix} {
-		if subject != "" && strings.Contains(text, subject) {
-			return last
-		}
-	}
-	return nil
-}
-
-// explainRequest finds the sentinel for a request to JetStream's API that
-// failed. Such requests change nothing or can be repeated, so that their
+// explain finds the sentinel for a request to JetStream's API that failed. Such requests change nothing or can be repeated, so that their
 // outcome is never in doubt.
-func (l *Log) explainRequest(began since, err error) error {
-	if denied := began.denied(l); denied != nil {
+func (a *attempt) explain(err error) error {
+	if denied := a.denied(); denied != nil {
 		return fmt.Errorf("%w: %w", ErrForbidden, denied)
 	}
 	kind := kindOf(err)
@@ -152,21 +127,19 @@ func (l *Log) explainRequest(began since, err error) error {
 // explainAppend finds the sentinel for an append that failed. Where nobody
 // answered, it asks the API why: "no responders" is all that NATS says when the
 // stream is gone, has no leader, or JetStream is off.
-func (l *Log) explainAppend(ctx context.Context, began since, err error) error {
-	if denied := began.denied(l); denied != nil {
+func (a *attempt) explainAppend(ctx context.Context, err error) error {
+	if denied := a.denied(); denied != nil {
 		return fmt.Errorf("%w: %w", ErrForbidden, denied)
 	}
 	if !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, jetstream.ErrNoStreamResponse) {
 		return fmt.Errorf("%w: %w", kindOf(err), err)
 	}
-	ctx, cancel := bounded(ctx)
-	defer cancel()
-	info, lookup := l.lookUp(ctx, l.opts.Stream)
+	info, lookup := a.log.lookUp(ctx, a.log.opts.Stream)
 	switch {
 	case errors.Is(lookup, ErrNoStream), errors.Is(lookup, ErrNoJetStream):
 		return lookup
 	case lookup == nil && info.Cluster != nil && info.Cluster.Leader == "":
-		return fmt.Errorf("%w: the stream %s has no leader", ErrUnavailable, l.opts.Stream)
+		return fmt.Errorf("%w: the stream %s has no leader", ErrUnavailable, a.log.opts.Stream)
 	default:
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}

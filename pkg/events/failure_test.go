@@ -220,6 +220,93 @@ func TestPermissions(t *testing.T) {
 	f.becomes(t, events.ErrForbidden)
 }
 
+// The permissions that docs/log.md lists are enough, and none is listed in vain:
+// without any one of them, something fails.
+func TestLeastPermissions(t *testing.T) {
+	inbox := []string{"_INBOX.>"}
+	read := []string{
+		"$JS.API.STREAM.INFO.LEADERBRIDGE",
+		"$JS.API.STREAM.MSG.GET.LEADERBRIDGE",
+		"$JS.API.CONSUMER.CREATE.LEADERBRIDGE.>",
+	}
+	flow := "$JS.FC.LEADERBRIDGE.>"
+	write := append([]string{
+		"leaderbridge.event.>",
+		"$JS.API.STREAM.INFO.KV_leaderbridge_leaders",
+	}, read...)
+	create := append([]string{
+		"$JS.API.STREAM.CREATE.LEADERBRIDGE",
+		"$JS.API.STREAM.CREATE.KV_leaderbridge_leaders",
+		"$JS.API.STREAM.MSG.GET.KV_leaderbridge_leaders",
+	}, write...)
+	grants := map[string][]string{"create": append(create, flow), "write": append(write, flow), "read": append(read, flow)}
+	for _, list := range [][]string{write, read} {
+		for i, subject := range list {
+			grants[fmt.Sprintf("%d without %s", len(list), subject)] = append(append([]string{flow}, list[:i]...), list[i+1:]...)
+		}
+	}
+	var users []*server.User
+	for name, allow := range grants {
+		users = append(users, &server.User{Username: name, Password: "x", Permissions: &server.Permissions{
+			Publish: &server.SubjectPermission{Allow: allow}, Subscribe: &server.SubjectPermission{Allow: inbox},
+		}})
+	}
+	s := natsenv.Start(t, func(o *server.Options) { o.Users = users })
+	connect := func(name string) *nats.Conn {
+		return s.Connect(t, nats.UserInfo(name, "x"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	}
+	// use does what a bridge or a worker does, and reports what was denied.
+	use := func(conn *nats.Conn, readOnly bool) error {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		log, err := events.Open(ctx, conn, events.Options{ReadOnly: readOnly})
+		if err != nil {
+			return err
+		}
+		if readOnly {
+			if _, err := log.Tail(ctx, scheduler); err != nil {
+				return err
+			}
+		} else if _, err := step(ctx, log, scheduler); err != nil {
+			return err
+		}
+		following, end := context.WithCancelCause(ctx)
+		defer end(nil)
+		current := errors.New("current")
+		err = log.Follow(following, events.FollowOptions{OnState: func(state events.FeedState) {
+			if state.Err != nil {
+				end(state.Err)
+			} else {
+				end(current)
+			}
+		}}, func(events.Entry) error { return nil })
+		if errors.Is(err, current) {
+			return nil
+		}
+		return err
+	}
+	for _, name := range []string{"create", "write", "read"} {
+		if err := use(connect(name), name == "read"); err != nil {
+			t.Errorf("with the permissions to %s: %v", name, err)
+		}
+	}
+	var wg sync.WaitGroup
+	for name := range grants {
+		if _, subject, ok := strings.Cut(name, " without "); ok {
+			conn := connect(name)
+			wg.Go(func() {
+				err := use(conn, strings.HasPrefix(name, fmt.Sprint(len(read))))
+				if !errors.Is(err, events.ErrForbidden) {
+					t.Errorf("%s: %v, want ErrForbidden", name, err)
+				} else if stem, _, _ := strings.Cut(subject, ".>"); !strings.Contains(err.Error(), stem) {
+					t.Errorf("%s: %v, which does not name it", name, err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+}
+
 // The right to publish is taken away and given back, while the bridge runs.
 func TestPermissionsRevokedAndRestored(t *testing.T) {
 	var options *server.Options

@@ -163,9 +163,10 @@ func (g *feed) createConsumer(ctx context.Context, inbox string) error {
 	default:
 		config.DeliverPolicy = jetstream.DeliverLastPerSubjectPolicy
 	}
-	began := g.log.now()
+	ctx, a := g.log.begin(ctx)
+	defer a.end()
 	if _, err := g.log.js.CreatePushConsumer(ctx, g.log.opts.Stream, config); err != nil {
-		return fmt.Errorf("create a consumer on %s: %w", g.log.opts.Stream, g.log.explainRequest(began, err))
+		return fmt.Errorf("create a consumer on %s: %w", g.log.opts.Stream, a.explain(err))
 	}
 	return nil
 }

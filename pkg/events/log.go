@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -18,9 +17,6 @@ const (
 	DefaultStream = "LEADERBRIDGE"
 	DefaultBucket = "leaderbridge_leaders"
 )
-
-// requestTimeout bounds a request to JetStream whose context has no deadline.
-const requestTimeout = 5 * time.Second
 
 // Options say where the log is and how it is written. The zero value is the
 // log that every other part of leaderbridge looks for.
@@ -156,21 +152,6 @@ func Open(ctx context.Context, nc *nats.Conn, opts Options) (*Log, error) {
 // meanwhile: measured on one disk, 16 ms for three events, which take 0.15 ms
 // one by one. When hundreds of elections change hands at once, that is seconds.
 func (l *Log) Atomic() bool { return l.atomic.Load() }
-
-// request asks JetStream's API, and returns the raw answer.
-func (l *Log) request(ctx context.Context, verb string, body []byte) (*nats.Msg, error) {
-	ctx, cancel := bounded(ctx)
-	defer cancel()
-	return l.nc.RequestWithContext(ctx, l.api+verb, body)
-}
-
-// bounded gives a context a deadline if it has none.
-func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, requestTimeout)
-}
 
 // connected is an error while there is no server to talk to. Without this
 // look the client would keep a message and send it after it has reconnected,

@@ -171,10 +171,11 @@ func (l *Log) get(ctx context.Context, stream string, request msgGet) (*message,
 	if err != nil {
 		return nil, err
 	}
-	began := l.now()
-	answer, err := l.request(ctx, "STREAM.MSG.GET."+stream, body)
+	ctx, a := l.begin(ctx)
+	defer a.end()
+	answer, err := l.nc.RequestWithContext(ctx, l.api+"STREAM.MSG.GET."+stream, body)
 	if err != nil {
-		return nil, l.explainRequest(began, err)
+		return nil, a.explain(err)
 	}
 	var response struct {
 		Error   *jetstream.APIError `json:"error"`
@@ -193,7 +194,7 @@ func (l *Log) get(ctx context.Context, stream string, request msgGet) (*message,
 	case response.Error != nil && response.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
 		return nil, nil
 	case response.Error != nil:
-		return nil, l.explainRequest(began, response.Error)
+		return nil, a.explain(response.Error)
 	case response.Message == nil:
 		return nil, errors.New("read JetStream's answer: no message in it")
 	}
