@@ -11,4 +11,12 @@
 // beside it and the files in testdata/golden are held against the code by
 // tests. The functions of this part do no I/O and are safe for use by several
 // goroutines.
+//
+// # The log
+//
+// [Open] finds or makes the stream and returns a [Log]. Whoever writes reads an
+// election's end with [Log.Tail], decides, and adds to it with [Log.Append] on
+// condition that it still is the end; of all who do so at once, one wins. Whoever
+// reads follows with [Log.Follow]: the last state first, then every event, without
+// a gap. docs/log.md has the permissions, the reasons and the figures.
 package events
