@@ -58,7 +58,11 @@ func (a *attempt) end() { a.cancel() }
 func (a *attempt) denied() error {
 	nc := a.log.nc
 	last := nc.LastError()
-	if last == nil || last == a.before || !errors.Is(last, nats.ErrPermissionViolation) {
+	if !errors.Is(last, nats.ErrPermissionViolation) {
+		return nil
+	}
+	// A denial of the same subject reads the same. It is the value that is new.
+	if last == a.before { //nolint:errorlint // identity is what is asked for
 		return nil
 	}
 	text := last.Error()

@@ -64,8 +64,7 @@ const (
 // codeOf returns the code of the server's refusal, and zero for an error that
 // is none.
 func codeOf(err error) jetstream.ErrorCode {
-	var api *jetstream.APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 		return api.ErrorCode
 	}
 	return 0
@@ -118,7 +117,7 @@ func (a *attempt) explain(err error) error {
 	switch {
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
 		kind = ErrNoJetStream
-	case kind == ErrOutcomeUnknown:
+	case errors.Is(kind, ErrOutcomeUnknown):
 		kind = ErrUnavailable
 	}
 	return fmt.Errorf("%w: %w", kind, err)

@@ -186,11 +186,11 @@ func TestPermissions(t *testing.T) {
 	_, err := events.Open(short(), connect("lookup"), events.Options{})
 	denied(err, "$JS.API.STREAM.CREATE.LEADERBRIDGE")
 
-	log, err := events.Open(patient(t), connect("all"), events.Options{})
-	if err != nil {
+	if _, err = events.Open(patient(t), connect("all"), events.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if log, err = events.Open(patient(t), connect("lookup"), events.Options{}); err != nil {
+	log, err := events.Open(patient(t), connect("lookup"), events.Options{})
+	if err != nil {
 		t.Fatalf("open what others have created: %v", err)
 	}
 	handOver(t, log, scheduler, 1)

@@ -71,12 +71,13 @@ type FeedState struct {
 }
 
 var (
-	// ErrFeedSilent: the server sends neither entries nor heartbeats, or the
-	// connection is gone.
+	// ErrFeedSilent reports that the server sends neither entries nor
+	// heartbeats, or that the connection is gone.
 	ErrFeedSilent = errors.New("the feed is silent")
-	// ErrLogRewound: the log was made anew or went back to an older state.
-	// With [FromLast] the last state of each election is delivered again,
-	// otherwise all that the log holds now; sequences may be lower than before.
+	// ErrLogRewound reports that the log was made anew or went back to an
+	// older state. With [FromLast] the last state of each election is
+	// delivered again, otherwise all that the log holds now; sequences may be
+	// lower than before.
 	ErrLogRewound = errors.New("the log has lost its end")
 )
 

@@ -99,7 +99,7 @@ func (f *follower) becomes(t testing.TB, reason error) {
 			return errors.New("no state")
 		}
 		if last := states[len(states)-1]; last.Current != (reason == nil) || !errors.Is(last.Err, reason) {
-			return fmt.Errorf("state %+v, want %v", last, reason)
+			return fmt.Errorf("state %+v, want %w", last, reason)
 		}
 		return nil
 	})

@@ -137,6 +137,7 @@ func step(ctx context.Context, log *events.Log, e events.Election) (epoch uint64
 	case events.BecameLeader:
 		all = term(e, tail.Last.Epoch)
 		all = all[len(all)-1:]
+	case events.NewLeader:
 	}
 	_, err = log.Append(ctx, e, tail.Seq, all...)
 	return all[len(all)-1].Epoch, err

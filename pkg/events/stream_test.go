@@ -1,6 +1,7 @@
 package events
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -171,7 +172,7 @@ func TestCoversAndOverlap(t *testing.T) {
 		}
 		if len(prefix) < 5 {
 			for _, token := range []string{"a", "b", "c"} {
-				grow(append(prefix[:len(prefix):len(prefix)], token))
+				grow(append(slices.Clip(prefix), token))
 			}
 		}
 	}

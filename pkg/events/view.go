@@ -72,11 +72,10 @@ func diffView(o Options, have jetstream.StreamConfig) []Difference {
 func listSources(sources []*jetstream.StreamSource) string {
 	var all []string
 	for _, s := range sources {
-		text := s.Name
+		all = append(all, s.Name)
 		for _, t := range s.SubjectTransforms {
-			text += fmt.Sprintf(" (%s to %s)", t.Source, t.Destination)
+			all = append(all, fmt.Sprintf("(%s to %s)", t.Source, t.Destination))
 		}
-		all = append(all, text)
 	}
 	return list(all)
 }
