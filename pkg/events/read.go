@@ -49,11 +49,9 @@ func (l *Log) Tail(ctx context.Context, e Election) (Tail, error) {
 // Bounds returns the sequences of the first and the last message in the log, of
 // all elections together. An empty log has a first one above its last.
 func (l *Log) Bounds(ctx context.Context) (first, last uint64, err error) {
-	ctx, cancel := bounded(ctx)
-	defer cancel()
 	info, err := l.lookUp(ctx, l.opts.Stream)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, fmt.Errorf("read the bounds of the log: %w", err)
 	}
 	return info.State.FirstSeq, info.State.LastSeq, nil
 }
