@@ -30,6 +30,13 @@ func (f *logFlags) add(flags *pflag.FlagSet) {
 		string(events.Structured), string(events.Binary))
 }
 
+// addRead defines the flags of commands that only read the log.
+func (f *logFlags) addRead(flags *pflag.FlagSet) {
+	flags.StringVar(&f.events.Stream, "stream", events.DefaultStream, "`name` of the log's stream")
+	flags.StringVar(&f.events.Prefix, "prefix", events.DefaultPrefix, "first `tokens` of every subject")
+	f.nats.AddFlags(flags)
+}
+
 // check returns what is wrong with the flags.
 func (f *logFlags) check() error {
 	if err := f.nats.Validate(); err != nil {

@@ -19,10 +19,8 @@ type reader struct {
 }
 
 func (r *reader) add(flags *pflag.FlagSet) {
-	flags.StringVar(&r.log.events.Stream, "stream", events.DefaultStream, "`name` of the log's stream")
-	flags.StringVar(&r.log.events.Prefix, "prefix", events.DefaultPrefix, "first `tokens` of every subject")
+	r.log.addRead(flags)
 	flags.DurationVar(&r.timeout, "timeout", 10*time.Second, "give up when NATS is silent for so long; not while following or watching")
-	r.log.nats.AddFlags(flags)
 }
 
 // read connects and calls show with the log. Unless the command goes on for

@@ -40,6 +40,7 @@ them. A flag wins over its variable.`,
 		newWatch(&c),
 		newEvents(&c),
 		newLeaders(&c),
+		newStepDown(),
 		newDemo(&c),
 	)
 	cli.Prepare(root)

@@ -330,3 +330,14 @@ func TestNothingIsThereYet(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 }
+
+// waitFor waits until a replica has seen who leads.
+func waitFor(t *testing.T, p *procenv.Process, leader string) {
+	t.Helper()
+	testenv.Eventually(t, 30*time.Second, func() error {
+		if !strings.Contains(p.Stderr(), "holder="+leader) {
+			return fmt.Errorf("%s has not seen that %s leads", p.Name(), leader)
+		}
+		return nil
+	})
+}
