@@ -49,7 +49,7 @@ func (h *folding) WithGroup(name string) slog.Handler {
 }
 
 func (h *folding) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level < slog.LevelWarn || h.state.fresh(identity(h.scope, r), h.next, r) {
+	if r.Level < slog.LevelWarn || h.state.fresh(ctx, identity(h.scope, r), h.next, r) {
 		return h.next.Handle(ctx, r)
 	}
 	return nil
@@ -77,7 +77,7 @@ type episode struct {
 }
 
 // fresh takes an occurrence, and tells whether it is to be written.
-func (f *folder) fresh(key string, h slog.Handler, r slog.Record) bool {
+func (f *folder) fresh(ctx context.Context, key string, h slog.Handler, r slog.Record) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if e := f.open[key]; e != nil {
@@ -90,49 +90,50 @@ func (f *folder) fresh(key string, h slog.Handler, r slog.Record) bool {
 	if len(f.open) < maxFolded {
 		now := time.Now()
 		e := &episode{handler: h, record: r.Clone(), since: now, total: 1, lastSaid: now, pause: foldEvery}
-		e.timer = time.AfterFunc(foldEvery, func() { f.look(key, e) })
+		ctx = context.WithoutCancel(ctx)
+		e.timer = time.AfterFunc(foldEvery, func() { f.look(ctx, key, e) })
 		f.open[key] = e
 	}
 	return true
 }
 
 // look is called every foldEvery while an episode goes on.
-func (f *folder) look(key string, e *episode) {
+func (f *folder) look(ctx context.Context, key string, e *episode) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
 	if e.recent == 0 {
 		delete(f.open, key)
 		if e.total > 1 {
-			e.over(now)
+			e.over(ctx, now)
 		}
 		return
 	}
 	e.recent = 0
 	e.timer.Reset(foldEvery)
 	if now.Sub(e.lastSaid) >= e.pause {
-		e.goesOn(now)
+		e.goesOn(ctx, now)
 		e.unsaid, e.lastSaid = 0, now
 		e.pause = min(2*e.pause, foldMost)
 	}
 }
 
 // goesOn writes the error as it came last, with its count since the last line.
-func (e *episode) goesOn(now time.Time) {
+func (e *episode) goesOn(ctx context.Context, now time.Time) {
 	r := e.record.Clone()
 	r.Time = now
 	r.AddAttrs(slog.Int("repeated", e.unsaid), slog.Time("since", e.since))
-	_ = e.handler.Handle(context.Background(), r)
+	_ = e.handler.Handle(ctx, r)
 }
 
 // over writes that the error has stayed away.
-func (e *episode) over(now time.Time) {
-	if !e.handler.Enabled(context.Background(), slog.LevelInfo) {
+func (e *episode) over(ctx context.Context, now time.Time) {
+	if !e.handler.Enabled(ctx, slog.LevelInfo) {
 		return
 	}
 	r := slog.NewRecord(now, slog.LevelInfo, "an error has not come back", 0)
 	r.AddAttrs(slog.String("was", e.record.Message), slog.Int("times", e.total), slog.Time("since", e.since))
-	_ = e.handler.Handle(context.Background(), r)
+	_ = e.handler.Handle(ctx, r)
 }
 
 // identity is what makes two records the same error: the level, the message,
@@ -180,6 +181,7 @@ func identify(b *strings.Builder, a slog.Attr) {
 		} else {
 			b.WriteString(v.String())
 		}
+	default:
 	}
 }
 

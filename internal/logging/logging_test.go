@@ -43,12 +43,12 @@ func (o *output) lines() []string {
 	return strings.Split(s, "\n")
 }
 
-func logger(t testing.TB, o Options) (*slog.Logger, *output) {
-	t.Helper()
+func logger(tb testing.TB, o Options) (*slog.Logger, *output) {
+	tb.Helper()
 	var out output
 	l, err := New(&out, o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return l, &out
 }
@@ -236,7 +236,15 @@ func TestFoldingIsBounded(t *testing.T) {
 			t.Errorf("%d lines", got)
 		}
 		remembered := func() int {
-			f := l.Handler().(traced).Handler.(*folding).state
+			h, ok := l.Handler().(traced)
+			if !ok {
+				t.Fatalf("the handler is a %T", l.Handler())
+			}
+			folds, ok := h.Handler.(*folding)
+			if !ok {
+				t.Fatalf("the next handler is a %T", h.Handler)
+			}
+			f := folds.state
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			return len(f.open)

@@ -123,7 +123,7 @@ func (t *Telemetry) startMetrics(ctx context.Context, registry prometheus.Regist
 	provider := sdkmetric.NewMeterProvider(options...)
 	t.shutdowns = append(t.shutdowns, provider.Shutdown)
 	t.Meters = provider
-	if t.Metrics, err = instruments.New(provider); err != nil {
+	if t.Metrics, err = instruments.New(ctx, provider); err != nil {
 		return err
 	}
 	return measureKubernetesClients(provider)

@@ -97,7 +97,7 @@ func TestNothingConfigured(t *testing.T) {
 	if tel.Tracers != nil {
 		t.Error("there are traces")
 	}
-	tel.Metrics.Standing(scheduler, "a").SetLeading(true)
+	tel.Metrics.Standing(t.Context(), scheduler, "a").SetLeading(true)
 	body := scrape(t, tel.Handler, "")
 	for _, want := range []string{
 		`leaderbridge_election_leader{election_cluster="default",election_identity="a",election_lease="scheduler",election_namespace="prod"} 1`,
@@ -214,7 +214,7 @@ func TestSamplerFromTheEnvironment(t *testing.T) {
 			tel := setup(t, Options{ShutdownTimeout: 10 * time.Millisecond})
 			evs, _ := failover.New(failover.Options{Provider: tel.Tracers, Election: scheduler}).
 				Publish(t.Context(), []events.Event{{Election: scheduler, Transition: events.BecameLeader, Epoch: 7}}, events.Event{})
-			got := failover.SpanContext(evs[0])
+			got := failover.SpanContext(t.Context(), evs[0])
 			if want := strings.HasSuffix(name, "all") || name == "on"; got.IsSampled() != want {
 				t.Errorf("sampled: %v, want %v", got.IsSampled(), want)
 			}
@@ -232,7 +232,7 @@ func TestExemplars(t *testing.T) {
 	id := trace.TraceID{0xab, 15: 1}
 	ctx := trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: id, SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled}))
-	tel.Metrics.Standing(scheduler, "a").Handover(ctx, 20*time.Millisecond)
+	tel.Metrics.Standing(t.Context(), scheduler, "a").Handover(ctx, 20*time.Millisecond)
 	if body := scrape(t, tel.Handler, openMetrics); !strings.Contains(body, `trace_id="`+id.String()+`"`) {
 		t.Errorf("no exemplar in\n%s", body)
 	}
@@ -424,7 +424,7 @@ func TestInternalLogLevels(t *testing.T) {
 			l.V(4).Info("info")
 			l.V(8).Info("debug")
 			var got []string
-			for _, line := range strings.Split(log.String(), "\n") {
+			for line := range strings.SplitSeq(log.String(), "\n") {
 				for _, word := range []string{"error", "warn", "info", "debug"} {
 					if strings.Contains(line, "msg="+word) {
 						got = append(got, word)

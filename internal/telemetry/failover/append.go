@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
@@ -50,11 +51,11 @@ func (t *Tracer) Publish(ctx context.Context, evs []events.Event, last events.Ev
 	a := &Append{
 		t:     t,
 		evs:   append([]events.Event(nil), evs...),
-		spans: make([]trace.Span, len(evs)),
-		ctxs:  make([]context.Context, len(evs)),
+		spans: make([]trace.Span, 0, len(evs)),
+		ctxs:  make([]context.Context, 0, len(evs)),
 	}
 	var epoch uint64
-	before := SpanContext(last)
+	before := SpanContext(ctx, last)
 	for i := range a.evs {
 		ev := &a.evs[i]
 		if next := comingEpoch(*ev); i == 0 || next != epoch {
@@ -79,9 +80,11 @@ func (t *Tracer) Publish(ctx context.Context, evs []events.Event, last events.Ev
 		if before.IsValid() {
 			options = append(options, trace.WithLinks(trace.Link{SpanContext: before}))
 		}
-		a.ctxs[i], a.spans[i] = t.tracer.Start(p.ctx, publish+" "+template(t.o.Prefix, ev.Transition), options...)
-		before = a.spans[i].SpanContext()
-		setSpanContext(ev, before)
+		spanCtx, span := t.tracer.Start(p.ctx, publish+" "+template(t.o.Prefix, ev.Transition), options...)
+		a.ctxs = append(a.ctxs, spanCtx)
+		a.spans = append(a.spans, span)
+		before = span.SpanContext()
+		propagation.TraceContext{}.Inject(spanCtx, eventCarrier{ev}) //nolint:contextcheck // the event carries its own span
 	}
 	return a.evs, a
 }

@@ -46,6 +46,11 @@ func electionAttributes(e events.Election) []attribute.KeyValue {
 	}
 }
 
+// number is an attribute for an epoch or a count of them: at most events.MaxEpoch.
+func number(key attribute.Key, n uint64) attribute.KeyValue {
+	return key.Int64(int64(n)) // #nosec G115
+}
+
 // template is the subject with its variable parts named: span names must not
 // grow in number with the elections.
 func template(prefix string, t events.Transition) string {
@@ -63,7 +68,7 @@ func messageAttributes(prefix string, ev events.Event) []attribute.KeyValue {
 		semconv.CloudEventsEventSource(ev.Election.Source()),
 		semconv.CloudEventsEventSpecVersion("1.0"),
 		semconv.CloudEventsEventType(ev.Type()),
-		epochKey.Int64(int64(ev.Epoch)),
+		number(epochKey, ev.Epoch),
 		reasonKey.String(string(ev.Reason)),
 		perspectiveKey.String(string(ev.Perspective)),
 	)
@@ -74,7 +79,7 @@ func messageAttributes(prefix string, ev events.Event) []attribute.KeyValue {
 		attributes = append(attributes, previousLeaderKey.String(ev.PreviousLeader))
 	}
 	if ev.Missed > 0 {
-		attributes = append(attributes, missedKey.Int64(int64(ev.Missed)))
+		attributes = append(attributes, number(missedKey, ev.Missed))
 	}
 	return attributes
 }

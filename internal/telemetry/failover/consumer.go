@@ -65,7 +65,7 @@ func (c *Consumer) Process(ctx context.Context, ev events.Event) (context.Contex
 	if c.o.Role != "" {
 		options = append(options, trace.WithAttributes(roleKey.String(c.o.Role)))
 	}
-	switch cause := SpanContext(ev); {
+	switch cause := SpanContext(ctx, ev); {
 	case !cause.IsValid():
 		options = append(options, trace.WithNewRoot())
 	case c.o.Relation == LinkTo:
@@ -73,7 +73,7 @@ func (c *Consumer) Process(ctx context.Context, ev events.Event) (context.Contex
 	default:
 		ctx = trace.ContextWithRemoteSpanContext(ctx, cause)
 	}
-	return c.tracer.Start(ctx, process+" "+template(c.o.Prefix, ev.Transition), options...)
+	return c.tracer.Start(ctx, process+" "+template(c.o.Prefix, ev.Transition), options...) //nolint:spancheck // the caller ends it
 }
 
 // StartWorker begins the span in which a worker is started for a term: from the
@@ -82,7 +82,7 @@ func (c *Consumer) StartWorker(ctx context.Context, e events.Election, epoch uin
 	if c == nil {
 		return ctx, noop.Span{}
 	}
-	return c.tracer.Start(ctx, "worker start", c.worker(e, epoch))
+	return c.tracer.Start(ctx, "worker start", c.worker(e, epoch)) //nolint:spancheck // the caller ends it
 }
 
 // StopWorker begins the span in which the worker of a term is stopped: from the
@@ -102,11 +102,11 @@ func (c *Consumer) StopWorker(ctx context.Context, e events.Election, epoch uint
 			ctx = with
 		}
 	}
-	return c.tracer.Start(ctx, "worker stop", options...)
+	return c.tracer.Start(ctx, "worker stop", options...) //nolint:spancheck // the caller ends it
 }
 
 func (c *Consumer) worker(e events.Election, epoch uint64) trace.SpanStartEventOption {
-	attributes := append(electionAttributes(e), epochKey.Int64(int64(epoch)))
+	attributes := append(electionAttributes(e), number(epochKey, epoch))
 	if c.o.Role != "" {
 		attributes = append(attributes, roleKey.String(c.o.Role))
 	}

@@ -15,18 +15,13 @@ import (
 //
 // The format is W3C Trace Context whatever OTEL_PROPAGATORS says: it is part of
 // the event's contract.
-func SpanContext(ev events.Event) trace.SpanContext {
+func SpanContext(ctx context.Context, ev events.Event) trace.SpanContext {
 	if ev.TraceParent == "" {
 		return trace.SpanContext{}
 	}
-	carrier := eventCarrier{&ev}
-	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
-}
-
-// setSpanContext writes a span's context into an event.
-func setSpanContext(ev *events.Event, sc trace.SpanContext) {
-	ctx := trace.ContextWithSpanContext(context.Background(), sc)
-	propagation.TraceContext{}.Inject(ctx, eventCarrier{ev})
+	// The propagator leaves a span in the context if the event has none.
+	ctx = trace.ContextWithSpanContext(ctx, trace.SpanContext{})
+	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(ctx, eventCarrier{&ev}))
 }
 
 // eventCarrier lets the W3C propagator read and write an event.

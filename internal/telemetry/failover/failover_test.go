@@ -33,12 +33,12 @@ type replica struct {
 	exported *tracetest.InMemoryExporter
 }
 
-func newReplica(t testing.TB, identity string, options ...sdktrace.TracerProviderOption) *replica {
-	t.Helper()
+func newReplica(tb testing.TB, identity string, options ...sdktrace.TracerProviderOption) *replica {
+	tb.Helper()
 	exporter := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(append(options,
 		sdktrace.WithIDGenerator(IDGenerator{}), sdktrace.WithSyncer(exporter))...)
-	t.Cleanup(func() { _ = provider.Shutdown(context.Background()) })
+	tb.Cleanup(func() { _ = provider.Shutdown(context.Background()) })
 	return &replica{
 		Tracer:   New(Options{Provider: provider, Election: scheduler, Identity: identity, Prefix: "leaderbridge"}),
 		provider: provider,
@@ -103,24 +103,24 @@ func TestHandOverIsOneTrace(t *testing.T) {
 	before := event(events.NewLeader, 7, -60000)
 	before.TraceParent = "00-0102030405060708090a0b0c0d0e0f10-0102030405060708-01"
 
-	a.Step(Step{Name: Drain, Start: at(0), End: at(100)})
+	a.Step(t.Context(), Step{Name: Drain, Start: at(0), End: at(100)})
 	stopped, appending := a.Publish(ctx, []events.Event{event(events.StoppedLeading, 7, 101)}, before)
 	if n := len(a.names()); n != 0 {
 		t.Errorf("%d spans before the log took the event", n)
 	}
 	appending.Done(nil)
-	a.Step(Step{Name: Release, Start: at(102), End: at(105), Epoch: 8})
+	a.Step(t.Context(), Step{Name: Release, Start: at(102), End: at(105), Epoch: 8})
 
 	for _, r := range []*replica{b, c} {
-		r.Step(Step{Name: Observe, Start: at(106), End: at(107)})
+		r.Step(t.Context(), Step{Name: Observe, Start: at(106), End: at(107)})
 	}
-	b.Step(Step{Name: Acquire, Start: at(107), End: at(120), Outcome: "acquired"})
-	c.Step(Step{Name: Acquire, Start: at(108), End: at(121), Outcome: "conflict"})
+	b.Step(t.Context(), Step{Name: Acquire, Start: at(107), End: at(120), Outcome: "acquired"})
+	c.Step(t.Context(), Step{Name: Acquire, Start: at(108), End: at(121), Outcome: "conflict"})
 	began, appending := b.Publish(ctx, []events.Event{
 		event(events.BecameLeader, 8, 121), event(events.NewLeader, 8, 121)}, stopped[0])
 	appending.Done(nil)
-	c.Settle(began[1])
-	c.Settle(began[1])
+	c.Settle(t.Context(), began[1])
+	c.Settle(t.Context(), began[1])
 
 	worker := w.consumer(ChildOf)
 	wctx, process := worker.Process(ctx, stopped[0])
@@ -189,7 +189,7 @@ func TestHandOverIsOneTrace(t *testing.T) {
 		from tracetest.SpanStub
 		to   trace.SpanContext
 	}{
-		{a.span(t, publishStopped), SpanContext(before)},
+		{a.span(t, publishStopped), SpanContext(t.Context(), before)},
 		{b.span(t, publishBecame), a.span(t, publishStopped).SpanContext},
 		{b.span(t, publishNew), b.span(t, publishBecame).SpanContext},
 	} {
@@ -200,7 +200,7 @@ func TestHandOverIsOneTrace(t *testing.T) {
 	}
 
 	// The event carries the publish span itself, not its parent (field case 90).
-	if got := SpanContext(began[0]); got.SpanID() != b.span(t, publishBecame).SpanContext.SpanID() || !got.IsSampled() {
+	if got := SpanContext(t.Context(), began[0]); got.SpanID() != b.span(t, publishBecame).SpanContext.SpanID() || !got.IsSampled() {
 		t.Errorf("the event carries %v", got)
 	}
 	if got := w.exported.GetSpans()[1].Parent; got.SpanID() != a.span(t, publishStopped).SpanContext.SpanID() || !got.IsRemote() {
@@ -214,18 +214,18 @@ func TestCrashHasItsTraceToo(t *testing.T) {
 	ctx := t.Context()
 	witness, next, w := newReplica(t, "c"), newReplica(t, "b"), newReplica(t, "w")
 	for _, r := range []*replica{witness, next} {
-		r.Step(Step{Name: Observe, Start: at(0), End: at(15000)})
+		r.Step(t.Context(), Step{Name: Observe, Start: at(0), End: at(15000)})
 	}
 	expired := event(events.StoppedLeading, 7, 15000)
 	expired.Reason, expired.Perspective = events.Expired, events.ByWitness
 	reported, appending := witness.Publish(ctx, []events.Event{expired}, events.Event{})
 	appending.Done(nil)
 
-	next.Step(Step{Name: Acquire, Start: at(15001), End: at(15010)})
+	next.Step(t.Context(), Step{Name: Acquire, Start: at(15001), End: at(15010)})
 	// The new leader wanted to report the end too, and lost that race.
 	_, lost := next.Publish(ctx, []events.Event{expired, event(events.BecameLeader, 8, 15010)}, events.Event{})
 	lost.Done(fmt.Errorf("append: %w", events.ErrBehind))
-	next.Settle(reported[0])
+	next.Settle(t.Context(), reported[0])
 	_, appending = next.Publish(ctx, []events.Event{event(events.BecameLeader, 8, 15010)}, reported[0])
 	appending.Done(nil)
 
@@ -260,8 +260,8 @@ func TestUnknownAppend(t *testing.T) {
 		r := newReplica(t, "b")
 		evs, a := r.Publish(t.Context(), pair, events.Event{})
 		a.Done(lost)
-		r.Settle(evs[1])
-		r.Settle(evs[1])
+		r.Settle(t.Context(), evs[1])
+		r.Settle(t.Context(), evs[1])
 		if got, want := r.names(), []string{publishBecame, publishNew, "election failover"}; !slices.Equal(got, want) {
 			t.Errorf("spans %q, want %q", got, want)
 		}
@@ -273,7 +273,7 @@ func TestUnknownAppend(t *testing.T) {
 		r := newReplica(t, "b")
 		evs, a := r.Publish(t.Context(), pair, events.Event{})
 		a.Done(lost)
-		r.Settle(evs[0])
+		r.Settle(t.Context(), evs[0])
 		_, a = r.Publish(t.Context(), pair[1:], evs[0])
 		a.Done(nil)
 		if got, want := r.names(), []string{publishBecame, "election failover", publishNew}; !slices.Equal(got, want) {
@@ -282,10 +282,10 @@ func TestUnknownAppend(t *testing.T) {
 	})
 	t.Run("not made", func(t *testing.T) {
 		r := newReplica(t, "b")
-		r.Step(Step{Name: Observe, Start: at(0), End: at(1)})
+		r.Step(t.Context(), Step{Name: Observe, Start: at(0), End: at(1)})
 		_, a := r.Publish(t.Context(), pair, events.Event{})
 		a.Done(lost)
-		r.Settle(event(events.NewLeader, 8, 0))
+		r.Settle(t.Context(), event(events.NewLeader, 8, 0))
 		if got, want := r.names(), []string{"election observe"}; !slices.Equal(got, want) {
 			t.Errorf("spans %q, want %q", got, want)
 		}
@@ -310,7 +310,7 @@ func TestEpochChangesBeforeTheAppend(t *testing.T) {
 	r := newReplica(t, "b")
 	_, a := r.Publish(t.Context(), []events.Event{event(events.BecameLeader, 8, 0)}, events.Event{})
 	a.Done(events.ErrBehind)
-	r.Step(Step{Name: Acquire, Start: at(1), End: at(2)})
+	r.Step(t.Context(), Step{Name: Acquire, Start: at(1), End: at(2)})
 	_, a = r.Publish(t.Context(), []events.Event{event(events.BecameLeader, 9, 3)}, events.Event{})
 	a.Done(nil)
 	if got, want := r.names(), []string{"election acquire", publishBecame, "election failover"}; !slices.Equal(got, want) {
@@ -326,9 +326,9 @@ func TestEpochChangesBeforeTheAppend(t *testing.T) {
 // After an outage of the log one append tells of several failovers.
 func TestCatchUpIsOneTracePerFailover(t *testing.T) {
 	r := newReplica(t, "b")
-	r.Step(Step{Name: Acquire, Start: at(0), End: at(5)})
-	r.Step(Step{Name: Drain, Start: at(1000), End: at(1010)})
-	r.Step(Step{Name: Acquire, Start: at(5000), End: at(5005)})
+	r.Step(t.Context(), Step{Name: Acquire, Start: at(0), End: at(5)})
+	r.Step(t.Context(), Step{Name: Drain, Start: at(1000), End: at(1010)})
+	r.Step(t.Context(), Step{Name: Acquire, Start: at(5000), End: at(5005)})
 	_, a := r.Publish(t.Context(), []events.Event{
 		event(events.BecameLeader, 8, 5), event(events.NewLeader, 8, 5),
 		event(events.StoppedLeading, 8, 1010),
@@ -384,7 +384,7 @@ func TestPublishSpanFollowsTheConventions(t *testing.T) {
 		}
 		for _, kv := range append(common, want.extra...) {
 			if !slices.Contains(s.Attributes, kv) {
-				t.Errorf("%s: no %s=%s", name, kv.Key, kv.Value.Emit())
+				t.Errorf("%s: no %s=%s", name, kv.Key, kv.Value.String())
 			}
 		}
 	}
@@ -392,7 +392,7 @@ func TestPublishSpanFollowsTheConventions(t *testing.T) {
 
 func TestFailedStep(t *testing.T) {
 	r := newReplica(t, "a")
-	r.Step(Step{Name: Release, Start: at(0), End: at(1), Epoch: 8, Err: context.DeadlineExceeded})
+	r.Step(t.Context(), Step{Name: Release, Start: at(0), End: at(1), Epoch: 8, Err: context.DeadlineExceeded})
 	s := r.span(t, "election release")
 	if s.Status.Code != codes.Error || s.Status.Description != context.DeadlineExceeded.Error() ||
 		!slices.ContainsFunc(s.Attributes, func(kv attribute.KeyValue) bool { return kv.Key == semconv.ErrorTypeKey }) {
@@ -404,9 +404,9 @@ func TestFailedStep(t *testing.T) {
 func TestStepsAreBounded(t *testing.T) {
 	r := newReplica(t, "a")
 	for i := range 10 * maxSteps {
-		r.Step(Step{Name: Acquire, Start: at(i), End: at(i + 1)})
+		r.Step(t.Context(), Step{Name: Acquire, Start: at(i), End: at(i + 1)})
 	}
-	r.Settle(event(events.BecameLeader, 8, 0))
+	r.Settle(t.Context(), event(events.BecameLeader, 8, 0))
 	spans := r.exported.GetSpans()
 	if len(spans) != maxSteps || !spans[maxSteps-1].StartTime.Equal(at(10*maxSteps-1)) {
 		t.Errorf("%d spans, the last from %s", len(spans), spans[len(spans)-1].StartTime)
@@ -438,7 +438,7 @@ func TestReplicasAgreeOnSampling(t *testing.T) {
 				if (na > 0) != (nb > 0) || (na > 0) != (nw > 0) {
 					t.Errorf("epoch %d: %d, %d and %d spans", epoch, na, nb, nw)
 				}
-				if got := SpanContext(became[0]); got.IsSampled() != (nb > 0) || !got.IsValid() {
+				if got := SpanContext(t.Context(), became[0]); got.IsSampled() != (nb > 0) || !got.IsValid() {
 					t.Errorf("epoch %d: the event carries %v", epoch, got)
 				}
 				if na > 0 {
@@ -462,7 +462,7 @@ func TestConsumerMayLinkInstead(t *testing.T) {
 	s.End()
 	_, s = c.StopWorker(t.Context(), scheduler, 7, "grant-lapsed")
 	s.End()
-	for i, want := range []trace.SpanContext{SpanContext(evs[0]), rootContext(scheduler.Source(), 8)} {
+	for i, want := range []trace.SpanContext{SpanContext(t.Context(), evs[0]), rootContext(scheduler.Source(), 8)} {
 		got := w.exported.GetSpans()[i]
 		if got.Parent.IsValid() || got.SpanContext.TraceID() == want.TraceID() ||
 			len(got.Links) != 1 || got.Links[0].SpanContext.SpanID() != want.SpanID() {
@@ -497,16 +497,16 @@ func TestConsumerWithoutTheIDGenerator(t *testing.T) {
 }
 
 func TestOffAllocatesNothing(t *testing.T) {
-	ctx := t.Context()
+	ctx := ctx
 	tracer := New(Options{Election: scheduler})
 	consumer := NewConsumer(ConsumerOptions{})
 	evs := []events.Event{event(events.BecameLeader, 8, 0)}
 	allocs := testing.AllocsPerRun(100, func() {
-		tracer.Step(Step{Name: Acquire, Start: began, End: began, Err: context.Canceled})
+		tracer.Step(ctx, Step{Name: Acquire, Start: began, End: began, Err: context.Canceled})
 		out, a := tracer.Publish(ctx, evs, events.Event{})
 		_ = a.Context(0)
 		a.Done(nil)
-		tracer.Settle(out[0])
+		tracer.Settle(ctx, out[0])
 		wctx, s := consumer.Process(ctx, out[0])
 		_, start := consumer.StartWorker(wctx, scheduler, 8)
 		_, stop := consumer.StopWorker(wctx, scheduler, 8, "x")
@@ -536,8 +536,8 @@ func BenchmarkTransition(b *testing.B) {
 			var last events.Event
 			b.ReportAllocs()
 			for b.Loop() {
-				tracer.Step(Step{Name: Observe, Start: at(0), End: at(1)})
-				tracer.Step(Step{Name: Acquire, Start: at(1), End: at(20)})
+				tracer.Step(context.Background(), Step{Name: Observe, Start: at(0), End: at(1)})
+				tracer.Step(context.Background(), Step{Name: Acquire, Start: at(1), End: at(20)})
 				out, a := tracer.Publish(context.Background(), evs, last)
 				a.Done(nil)
 				last = out[2]

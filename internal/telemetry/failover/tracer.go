@@ -93,12 +93,12 @@ func New(o Options) *Tracer {
 
 // Step takes a step. It becomes a span at once if it has an epoch, else when
 // the next event enters the log.
-func (t *Tracer) Step(s Step) {
+func (t *Tracer) Step(ctx context.Context, s Step) {
 	if t == nil {
 		return
 	}
 	if s.Epoch > 0 {
-		ctx, _ := t.root(context.Background(), s.Epoch, time.Time{})
+		ctx, _ := t.root(ctx, s.Epoch, time.Time{})
 		t.export(ctx, s)
 		return
 	}
@@ -113,7 +113,7 @@ func (t *Tracer) Step(s Step) {
 // Settle tells that ev, of whatever process, is in the log: the steps taken so
 // far belong to its failover. It also decides what became of an append that
 // ended with an error: events of it up to ev are in the log if ev is one.
-func (t *Tracer) Settle(ev events.Event) {
+func (t *Tracer) Settle(ctx context.Context, ev events.Event) {
 	if t == nil {
 		return
 	}
@@ -129,7 +129,7 @@ func (t *Tracer) Settle(ev events.Event) {
 	if len(t.steps) == 0 {
 		return
 	}
-	ctx, _ := t.root(context.Background(), comingEpoch(ev), time.Time{})
+	ctx, _ = t.root(ctx, comingEpoch(ev), time.Time{})
 	for _, s := range t.steps {
 		t.export(ctx, s)
 	}

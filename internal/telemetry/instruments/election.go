@@ -3,6 +3,7 @@ package instruments
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -161,17 +162,17 @@ func newOptions(name ...attribute.KeyValue) options {
 		appends:   map[string]metric.MeasurementOption{},
 		grants:    map[GrantOutcome]metric.MeasurementOption{},
 	}
-	name = name[:len(name):len(name)]
+	name = slices.Clip(name)
 	for transition, known := range reasons {
 		labels := map[events.Reason]metric.MeasurementOption{}
-		for _, reason := range append(known[:len(known):len(known)], otherReason) {
+		for _, reason := range append(slices.Clip(known), otherReason) {
 			labels[reason] = with(append(name,
 				attribute.String(transitionKey, string(transition)),
 				attribute.String(reasonKey, string(reason)))...)
 		}
 		o.byReason[transition] = labels
 	}
-	for _, reason := range append(starts[:len(starts):len(starts)], otherReason) {
+	for _, reason := range append(slices.Clip(starts), otherReason) {
 		o.durations[reason] = with(append(name, attribute.String(reasonKey, string(reason)))...)
 	}
 	for _, outcome := range []string{outcomeOK, outcomeBehind, outcomeError} {

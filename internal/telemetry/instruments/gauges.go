@@ -69,7 +69,7 @@ func (m *Metrics) registerGauges(meter metric.Meter) error {
 				o.ObserveInt64(held, toInt(s == stateYes), e.named)
 			}
 			if n := e.epoch.Load(); n > 0 {
-				o.ObserveInt64(epoch, int64(n), e.named)
+				o.ObserveInt64(epoch, int64(n), e.named) // #nosec G115 -- at most events.MaxEpoch
 			}
 			o.ObserveInt64(grants, e.granted.Load(), e.named)
 			if known {
