@@ -28,11 +28,16 @@ demo: build ## Elections, failovers and a worker on this machine, with nothing i
 controlplane: ## Build the test API server and etcd, unless they are there (once, about ten minutes)
 	go -C test/controlplane run ./cmd/build
 
+.PHONY: test-tools
+test-tools: ## Build promtool and the OTLP receiver for the tests, unless they are there (once, about three minutes)
+	go run ./test/testenv/toolenv/build
+
 # Packages are compiled before the first test runs, so that tests which measure
 # time do not share the machine with the compiler.
 .PHONY: test
 test: ## Run every test, the real API server and NATS included
 	assets=$$(go -C test/controlplane run ./cmd/build); \
+	go run ./test/testenv/toolenv/build; \
 	go list -race -test -deps -export ./... >/dev/null; \
 	KUBEBUILDER_ASSETS=$$assets $(TEST) -timeout 20m ./...
 
@@ -63,6 +68,8 @@ tidy-check:
 vet: ## Run go vet
 	go vet -race ./...
 	go -C test/controlplane vet ./cmd/build
+	go -C test/otel vet ./cmd/...
+	go -C test/promtool vet ./cmd/...
 
 .PHONY: lint
 lint: ## Run golangci-lint at the version pinned in tools/go.mod
