@@ -27,7 +27,7 @@ func reportEverything(t *testing.T) *Telemetry {
 	tel := setup(t, Options{Instance: "a"})
 	ctx := t.Context()
 	leaderless := int64(20)
-	for _, e := range []*instruments.Election{tel.Metrics.Standing(ctx, scheduler, "a"), tel.Metrics.Watching()} {
+	for _, e := range []*instruments.Election{tel.Metrics.Standing(scheduler, "a"), tel.Metrics.Watching()} {
 		e.SetLeading(true)
 		e.SetHeld(true)
 		e.SetEpoch(7)

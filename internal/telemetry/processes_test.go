@@ -62,9 +62,9 @@ func serve(name string, in io.Reader, out io.Writer) (err error) {
 	}
 	defer conn.Close()
 	tracer := failover.New(failover.Options{Provider: tel.Tracers, Election: election, Identity: name, Prefix: prefix})
-	measured := tel.Metrics.Standing(ctx, election, name)
+	measured := tel.Metrics.Standing(election, name)
 	publish := func(evs []events.Event) error {
-		evs, appending := tracer.Publish(ctx, evs, events.Event{})
+		appending := tracer.Publish(ctx, evs)
 		for i, ev := range evs {
 			header, data, err := events.Encode(ev, events.Structured) //nolint:contextcheck // it does no I/O
 			if err != nil {

@@ -97,7 +97,7 @@ func TestNothingConfigured(t *testing.T) {
 	if tel.Tracers != nil {
 		t.Error("there are traces")
 	}
-	tel.Metrics.Standing(t.Context(), scheduler, "a").SetLeading(true)
+	tel.Metrics.Standing(scheduler, "a").SetLeading(true)
 	body := scrape(t, tel.Handler, "")
 	for _, want := range []string{
 		`leaderbridge_election_leader{election_cluster="default",election_identity="a",election_lease="scheduler",election_namespace="prod"} 1`,
@@ -212,8 +212,8 @@ func TestSamplerFromTheEnvironment(t *testing.T) {
 			t.Setenv("OTEL_TRACES_SAMPLER", tc.sampler)
 			t.Setenv("OTEL_TRACES_SAMPLER_ARG", tc.arg)
 			tel := setup(t, Options{ShutdownTimeout: 10 * time.Millisecond})
-			evs, _ := failover.New(failover.Options{Provider: tel.Tracers, Election: scheduler}).
-				Publish(t.Context(), []events.Event{{Election: scheduler, Transition: events.BecameLeader, Epoch: 7}}, events.Event{})
+			evs := []events.Event{{Election: scheduler, Transition: events.BecameLeader, Epoch: 7}}
+			failover.New(failover.Options{Provider: tel.Tracers, Election: scheduler}).Publish(t.Context(), evs)
 			got := failover.SpanContext(t.Context(), evs[0])
 			if want := strings.HasSuffix(name, "all") || name == "on"; got.IsSampled() != want {
 				t.Errorf("sampled: %v, want %v", got.IsSampled(), want)
@@ -232,7 +232,7 @@ func TestExemplars(t *testing.T) {
 	id := trace.TraceID{0xab, 15: 1}
 	ctx := trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: id, SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled}))
-	tel.Metrics.Standing(t.Context(), scheduler, "a").Handover(ctx, 20*time.Millisecond)
+	tel.Metrics.Standing(scheduler, "a").Handover(ctx, 20*time.Millisecond)
 	if body := scrape(t, tel.Handler, openMetrics); !strings.Contains(body, `trace_id="`+id.String()+`"`) {
 		t.Errorf("no exemplar in\n%s", body)
 	}
@@ -339,9 +339,8 @@ func TestDeadCollector(t *testing.T) {
 				tracer := failover.New(failover.Options{Provider: tel.Tracers, Election: scheduler})
 				const transitions = 3000 // more than the queue holds
 				for epoch := range transitions {
-					_, a := tracer.Publish(t.Context(), []events.Event{{Election: scheduler,
-						Transition: events.BecameLeader, Epoch: uint64(epoch) + 1}}, events.Event{})
-					a.Done(nil)
+					tracer.Publish(t.Context(), []events.Event{{Election: scheduler,
+						Transition: events.BecameLeader, Epoch: uint64(epoch) + 1}}).Done(nil)
 				}
 				if each := time.Since(began) / transitions; each > 20*time.Millisecond {
 					t.Errorf("a transition takes %s", each)

@@ -13,8 +13,7 @@ import (
 
 // Append is one append under way. It belongs to the goroutine that appends.
 type Append struct {
-	t   *Tracer
-	evs []events.Event
+	t *Tracer
 	// spans and ctxs are those of the events, one each.
 	spans []trace.Span
 	ctxs  []context.Context
@@ -33,34 +32,29 @@ type part struct {
 	began int
 }
 
-// Publish begins the spans of an append. It returns evs with the context of
-// each event's own span filled in, and leaves the given slice as it is. last is
-// the event that the log ends with, or a zero Event. Call [Append.Done] with
-// the append's result. A nil tracer returns evs itself and a nil Append.
-func (t *Tracer) Publish(ctx context.Context, evs []events.Event, last events.Event) ([]events.Event, *Append) {
+// Publish begins the spans of an append, and writes the context of each event's
+// own span into the event. Call [Append.Done] with the append's result. A nil
+// tracer leaves the events as they are and returns nil.
+func (t *Tracer) Publish(ctx context.Context, evs []events.Event) *Append {
 	if t == nil || len(evs) == 0 {
-		return evs, nil
+		return nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.attempts++
-	// The bridge reads the log before it appends anew: what has not been
-	// settled by now was not made.
-	t.unknown = nil
 
 	a := &Append{
 		t:     t,
-		evs:   append([]events.Event(nil), evs...),
 		spans: make([]trace.Span, 0, len(evs)),
 		ctxs:  make([]context.Context, 0, len(evs)),
 	}
 	var epoch uint64
-	before := SpanContext(ctx, last)
-	for i := range a.evs {
-		ev := &a.evs[i]
+	before := t.last
+	for i := range evs {
+		ev := &evs[i]
 		if next := comingEpoch(*ev); i == 0 || next != epoch {
 			epoch = next
-			ctx, root := t.root(ctx, epoch, t.vacantSince(a.evs[i:], epoch))
+			ctx, root := t.root(ctx, epoch, t.vacantSince(evs[i:], epoch))
 			a.parts = append(a.parts, part{ctx: ctx, root: root})
 		}
 		p := &a.parts[len(a.parts)-1]
@@ -86,7 +80,7 @@ func (t *Tracer) Publish(ctx context.Context, evs []events.Event, last events.Ev
 		before = span.SpanContext()
 		propagation.TraceContext{}.Inject(spanCtx, eventCarrier{ev}) //nolint:contextcheck // the event carries its own span
 	}
-	return a.evs, a
+	return a
 }
 
 // vacantSince returns when the time without a leader began, for the root span
@@ -123,8 +117,8 @@ func (a *Append) Context(i int) context.Context {
 }
 
 // Done ends the append. Without an error its spans, and those of the steps
-// before it, are exported. After an error, even one that says that the answer
-// was lost, what the log shows next decides: see [Tracer.Settle].
+// before it, are exported. After an error, which may mean that only the answer
+// was lost, what the log shows decides: see [Tracer.Settle].
 func (a *Append) Done(err error) {
 	if a == nil {
 		return
@@ -132,21 +126,21 @@ func (a *Append) Done(err error) {
 	t := a.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err != nil {
-		t.unknown = a
+	if err == nil {
+		t.finishLocked(a, len(a.spans))
 		return
 	}
-	t.finishLocked(a, len(a.evs))
+	if len(t.unknown) == maxUnknown {
+		t.unknown = append(t.unknown[:0], t.unknown[1:]...)
+	}
+	t.unknown = append(t.unknown, a)
 }
 
-// made returns how many of the append's events are in a log that ends with ev,
-// which it tells by the span: zero if ev is of somebody else.
-func (a *Append) made(ev events.Event) int {
-	if ev.TraceParent == "" {
-		return 0
-	}
-	for i, own := range a.evs {
-		if own.TraceParent == ev.TraceParent {
+// made returns how many of the append's events are in a log that ends with the
+// event of the given span: zero if that is of another append.
+func (a *Append) made(sc trace.SpanContext) int {
+	for i, span := range a.spans {
+		if own := span.SpanContext(); own.SpanID() == sc.SpanID() && own.TraceID() == sc.TraceID() {
 			return i + 1
 		}
 	}
@@ -171,6 +165,7 @@ func (t *Tracer) finishLocked(a *Append, n int) {
 		}
 	}
 	t.steps, t.attempts = nil, 0
+	t.made, t.last = a, a.spans[n-1].SpanContext()
 }
 
 // partOf returns the failover that a step belongs to: the first that was not

@@ -69,6 +69,12 @@ func (r *replica) span(t *testing.T, name string) tracetest.SpanStub {
 	return tracetest.SpanStub{}
 }
 
+// publishAll is Publish on a copy, so that a test can use its events again.
+func publishAll(ctx context.Context, t *Tracer, evs []events.Event) ([]events.Event, *Append) {
+	evs = slices.Clone(evs)
+	return evs, t.Publish(ctx, evs)
+}
+
 func event(kind events.Transition, epoch uint64, ms int) events.Event {
 	ev := events.Event{
 		Election: scheduler, Transition: kind, UID: "u", Epoch: epoch, Time: at(ms),
@@ -102,9 +108,10 @@ func TestHandOverIsOneTrace(t *testing.T) {
 
 	before := event(events.NewLeader, 7, -60000)
 	before.TraceParent = "00-0102030405060708090a0b0c0d0e0f10-0102030405060708-01"
+	a.Settle(ctx, before)
 
 	a.Step(t.Context(), Step{Name: Drain, Start: at(0), End: at(100)})
-	stopped, appending := a.Publish(ctx, []events.Event{event(events.StoppedLeading, 7, 101)}, before)
+	stopped, appending := publishAll(ctx, a.Tracer, []events.Event{event(events.StoppedLeading, 7, 101)})
 	if n := len(a.names()); n != 0 {
 		t.Errorf("%d spans before the log took the event", n)
 	}
@@ -116,8 +123,9 @@ func TestHandOverIsOneTrace(t *testing.T) {
 	}
 	b.Step(t.Context(), Step{Name: Acquire, Start: at(107), End: at(120), Outcome: "acquired"})
 	c.Step(t.Context(), Step{Name: Acquire, Start: at(108), End: at(121), Outcome: "conflict"})
-	began, appending := b.Publish(ctx, []events.Event{
-		event(events.BecameLeader, 8, 121), event(events.NewLeader, 8, 121)}, stopped[0])
+	b.Settle(ctx, stopped[0])
+	began, appending := publishAll(ctx, b.Tracer, []events.Event{
+		event(events.BecameLeader, 8, 121), event(events.NewLeader, 8, 121)})
 	appending.Done(nil)
 	c.Settle(t.Context(), began[1])
 	c.Settle(t.Context(), began[1])
@@ -218,15 +226,15 @@ func TestCrashHasItsTraceToo(t *testing.T) {
 	}
 	expired := event(events.StoppedLeading, 7, 15000)
 	expired.Reason, expired.Perspective = events.Expired, events.ByWitness
-	reported, appending := witness.Publish(ctx, []events.Event{expired}, events.Event{})
+	reported, appending := publishAll(ctx, witness.Tracer, []events.Event{expired})
 	appending.Done(nil)
 
 	next.Step(t.Context(), Step{Name: Acquire, Start: at(15001), End: at(15010)})
 	// The new leader wanted to report the end too, and lost that race.
-	_, lost := next.Publish(ctx, []events.Event{expired, event(events.BecameLeader, 8, 15010)}, events.Event{})
+	_, lost := publishAll(ctx, next.Tracer, []events.Event{expired, event(events.BecameLeader, 8, 15010)})
 	lost.Done(fmt.Errorf("append: %w", events.ErrBehind))
 	next.Settle(t.Context(), reported[0])
-	_, appending = next.Publish(ctx, []events.Event{event(events.BecameLeader, 8, 15010)}, reported[0])
+	_, appending = publishAll(ctx, next.Tracer, []events.Event{event(events.BecameLeader, 8, 15010)})
 	appending.Done(nil)
 
 	// The worker's grant lapsed before anybody told it why.
@@ -258,7 +266,7 @@ func TestUnknownAppend(t *testing.T) {
 	lost := errors.New("timeout")
 	t.Run("made", func(t *testing.T) {
 		r := newReplica(t, "b")
-		evs, a := r.Publish(t.Context(), pair, events.Event{})
+		evs, a := publishAll(t.Context(), r.Tracer, pair)
 		a.Done(lost)
 		r.Settle(t.Context(), evs[1])
 		r.Settle(t.Context(), evs[1])
@@ -271,10 +279,10 @@ func TestUnknownAppend(t *testing.T) {
 	})
 	t.Run("half made", func(t *testing.T) {
 		r := newReplica(t, "b")
-		evs, a := r.Publish(t.Context(), pair, events.Event{})
+		evs, a := publishAll(t.Context(), r.Tracer, pair)
 		a.Done(lost)
 		r.Settle(t.Context(), evs[0])
-		_, a = r.Publish(t.Context(), pair[1:], evs[0])
+		_, a = publishAll(t.Context(), r.Tracer, pair[1:])
 		a.Done(nil)
 		if got, want := r.names(), []string{publishBecame, "election failover", publishNew}; !slices.Equal(got, want) {
 			t.Errorf("spans %q, want %q", got, want)
@@ -283,7 +291,7 @@ func TestUnknownAppend(t *testing.T) {
 	t.Run("not made", func(t *testing.T) {
 		r := newReplica(t, "b")
 		r.Step(t.Context(), Step{Name: Observe, Start: at(0), End: at(1)})
-		_, a := r.Publish(t.Context(), pair, events.Event{})
+		_, a := publishAll(t.Context(), r.Tracer, pair)
 		a.Done(lost)
 		r.Settle(t.Context(), event(events.NewLeader, 8, 0))
 		if got, want := r.names(), []string{"election observe"}; !slices.Equal(got, want) {
@@ -292,9 +300,9 @@ func TestUnknownAppend(t *testing.T) {
 	})
 	t.Run("tried again", func(t *testing.T) {
 		r := newReplica(t, "b")
-		_, a := r.Publish(t.Context(), pair, events.Event{})
+		_, a := publishAll(t.Context(), r.Tracer, pair)
 		a.Done(lost)
-		_, a = r.Publish(t.Context(), pair, events.Event{})
+		_, a = publishAll(t.Context(), r.Tracer, pair)
 		a.Done(nil)
 		if n := len(r.names()); n != 3 {
 			t.Errorf("spans %q", r.names())
@@ -305,13 +313,69 @@ func TestUnknownAppend(t *testing.T) {
 	})
 }
 
+// What became of an append may show only after the next one was tried.
+func TestUnknownAppendIsRemembered(t *testing.T) {
+	r := newReplica(t, "b")
+	first, a := publishAll(t.Context(), r.Tracer, []events.Event{event(events.StoppedLeading, 7, 0)})
+	a.Done(errors.New("timeout"))
+	for range maxUnknown - 1 {
+		_, a = publishAll(t.Context(), r.Tracer, []events.Event{event(events.BecameLeader, 8, 1)})
+		a.Done(events.ErrBehind)
+	}
+	r.Settle(t.Context(), first[0])
+	if got, want := r.names(), []string{publishStopped}; !slices.Equal(got, want) {
+		t.Errorf("spans %q, want %q", got, want)
+	}
+}
+
+// The log also delivers what this process appended itself, later. That must not
+// take the steps of the next failover for its own.
+func TestOwnEventsComeBack(t *testing.T) {
+	r := newReplica(t, "b")
+	evs, a := publishAll(t.Context(), r.Tracer, []events.Event{event(events.BecameLeader, 8, 0), event(events.NewLeader, 8, 0)})
+	a.Done(nil)
+	r.exported.Reset()
+	r.Step(t.Context(), Step{Name: Drain, Start: at(1), End: at(2)})
+	r.Settle(t.Context(), evs[0])
+	r.Settle(t.Context(), evs[1])
+	if got := r.names(); len(got) > 0 {
+		t.Errorf("spans %q", got)
+	}
+	_, a = publishAll(t.Context(), r.Tracer, []events.Event{event(events.StoppedLeading, 8, 3)})
+	a.Done(nil)
+	s := r.span(t, "election drain")
+	if s.SpanContext.TraceID() != TraceID(scheduler.Source(), 9) {
+		t.Errorf("the drain is in trace %s", s.SpanContext.TraceID())
+	}
+	if links := r.span(t, publishStopped).Links; len(links) != 1 || links[0].SpanContext.SpanID() != SpanContext(t.Context(), evs[1]).SpanID() {
+		t.Errorf("the end links to %v", links)
+	}
+}
+
+// A process that starts takes the election before it has read the log, whose
+// last event is a week old.
+func TestStepsBeforeTheLogWasRead(t *testing.T) {
+	const week = 7 * 24 * 3600 * 1000
+	r := newReplica(t, "b")
+	r.Step(t.Context(), Step{Name: Acquire, Start: at(week), End: at(week + 5)})
+	r.Settle(t.Context(), event(events.NewLeader, 7, 0))
+	if got := r.names(); len(got) > 0 {
+		t.Errorf("spans %q", got)
+	}
+	_, a := publishAll(t.Context(), r.Tracer, []events.Event{event(events.StoppedLeading, 7, week), event(events.BecameLeader, 8, week+5)})
+	a.Done(nil)
+	if s := r.span(t, "election acquire"); s.SpanContext.TraceID() != TraceID(scheduler.Source(), 8) {
+		t.Errorf("the write is in trace %s", s.SpanContext.TraceID())
+	}
+}
+
 // The epoch was taken by another: everything moves to the next trace.
 func TestEpochChangesBeforeTheAppend(t *testing.T) {
 	r := newReplica(t, "b")
-	_, a := r.Publish(t.Context(), []events.Event{event(events.BecameLeader, 8, 0)}, events.Event{})
+	_, a := publishAll(t.Context(), r.Tracer, []events.Event{event(events.BecameLeader, 8, 0)})
 	a.Done(events.ErrBehind)
 	r.Step(t.Context(), Step{Name: Acquire, Start: at(1), End: at(2)})
-	_, a = r.Publish(t.Context(), []events.Event{event(events.BecameLeader, 9, 3)}, events.Event{})
+	_, a = publishAll(t.Context(), r.Tracer, []events.Event{event(events.BecameLeader, 9, 3)})
 	a.Done(nil)
 	if got, want := r.names(), []string{"election acquire", publishBecame, "election failover"}; !slices.Equal(got, want) {
 		t.Errorf("spans %q, want %q", got, want)
@@ -329,11 +393,11 @@ func TestCatchUpIsOneTracePerFailover(t *testing.T) {
 	r.Step(t.Context(), Step{Name: Acquire, Start: at(0), End: at(5)})
 	r.Step(t.Context(), Step{Name: Drain, Start: at(1000), End: at(1010)})
 	r.Step(t.Context(), Step{Name: Acquire, Start: at(5000), End: at(5005)})
-	_, a := r.Publish(t.Context(), []events.Event{
+	_, a := publishAll(t.Context(), r.Tracer, []events.Event{
 		event(events.BecameLeader, 8, 5), event(events.NewLeader, 8, 5),
 		event(events.StoppedLeading, 8, 1010),
 		event(events.BecameLeader, 9, 5005), event(events.NewLeader, 9, 5005),
-	}, events.Event{})
+	})
 	a.Done(nil)
 	count := map[trace.TraceID]map[string]int{}
 	for _, s := range r.exported.GetSpans() {
@@ -352,7 +416,7 @@ func TestCatchUpIsOneTracePerFailover(t *testing.T) {
 
 func TestPublishSpanFollowsTheConventions(t *testing.T) {
 	r := newReplica(t, "b")
-	evs, a := r.Publish(t.Context(), []events.Event{event(events.BecameLeader, 8, 0)}, events.Event{})
+	evs, a := publishAll(t.Context(), r.Tracer, []events.Event{event(events.BecameLeader, 8, 0)})
 	a.Done(nil)
 	_, process := r.consumer(ChildOf).Process(t.Context(), evs[0])
 	process.End()
@@ -428,9 +492,9 @@ func TestReplicasAgreeOnSampling(t *testing.T) {
 				for _, r := range []*replica{a, b, w} {
 					r.exported.Reset()
 				}
-				stopped, done := a.Publish(t.Context(), []events.Event{event(events.StoppedLeading, epoch, 0)}, events.Event{})
+				_, done := publishAll(t.Context(), a.Tracer, []events.Event{event(events.StoppedLeading, epoch, 0)})
 				done.Done(nil)
-				became, done := b.Publish(t.Context(), []events.Event{event(events.BecameLeader, epoch+1, 0)}, stopped[0])
+				became, done := publishAll(t.Context(), b.Tracer, []events.Event{event(events.BecameLeader, epoch+1, 0)})
 				done.Done(nil)
 				_, process := w.consumer(ChildOf).Process(t.Context(), became[0])
 				process.End()
@@ -455,7 +519,7 @@ func TestReplicasAgreeOnSampling(t *testing.T) {
 // One setting decides between link and parent (field case 89).
 func TestConsumerMayLinkInstead(t *testing.T) {
 	r, w := newReplica(t, "b"), newReplica(t, "w")
-	evs, a := r.Publish(t.Context(), []events.Event{event(events.BecameLeader, 8, 0)}, events.Event{})
+	evs, a := publishAll(t.Context(), r.Tracer, []events.Event{event(events.BecameLeader, 8, 0)})
 	a.Done(nil)
 	c := w.consumer(LinkTo)
 	_, s := c.Process(t.Context(), evs[0])
@@ -497,13 +561,13 @@ func TestConsumerWithoutTheIDGenerator(t *testing.T) {
 }
 
 func TestOffAllocatesNothing(t *testing.T) {
-	ctx := ctx
+	ctx := t.Context()
 	tracer := New(Options{Election: scheduler})
 	consumer := NewConsumer(ConsumerOptions{})
 	evs := []events.Event{event(events.BecameLeader, 8, 0)}
 	allocs := testing.AllocsPerRun(100, func() {
 		tracer.Step(ctx, Step{Name: Acquire, Start: began, End: began, Err: context.Canceled})
-		out, a := tracer.Publish(ctx, evs, events.Event{})
+		out, a := evs, tracer.Publish(ctx, evs)
 		_ = a.Context(0)
 		a.Done(nil)
 		tracer.Settle(ctx, out[0])
@@ -517,7 +581,7 @@ func TestOffAllocatesNothing(t *testing.T) {
 	if allocs != 0 {
 		t.Errorf("%v allocations", allocs)
 	}
-	if out, _ := tracer.Publish(ctx, evs, events.Event{}); out[0].TraceParent != "" {
+	if evs[0].TraceParent != "" {
 		t.Error("an event has a context without tracing")
 	}
 }
@@ -533,14 +597,11 @@ func BenchmarkTransition(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			evs := []events.Event{event(events.StoppedLeading, 7, 0), event(events.BecameLeader, 8, 20), event(events.NewLeader, 8, 20)}
-			var last events.Event
 			b.ReportAllocs()
 			for b.Loop() {
 				tracer.Step(context.Background(), Step{Name: Observe, Start: at(0), End: at(1)})
 				tracer.Step(context.Background(), Step{Name: Acquire, Start: at(1), End: at(20)})
-				out, a := tracer.Publish(context.Background(), evs, last)
-				a.Done(nil)
-				last = out[2]
+				tracer.Publish(context.Background(), evs).Done(nil)
 			}
 		})
 	}

@@ -50,6 +50,14 @@ type Step struct {
 // a log may try for days; the latest steps tell most.
 const maxSteps = 32
 
+// clockSkew is how far the clocks of two replicas may differ. Nothing but the
+// choice of a trace depends on it.
+const clockSkew = 10 * time.Second
+
+// maxUnknown bounds the failed appends that are remembered. The log shows within
+// a few tries what became of one.
+const maxUnknown = 4
+
 // Options say whose failovers a tracer traces.
 type Options struct {
 	// Provider makes the spans; nil turns tracing off.
@@ -74,8 +82,13 @@ type Tracer struct {
 	steps []Step
 	// attempts counts the appends since the last one that is known to be made.
 	attempts int
-	// unknown is the last append if it failed and is not settled yet.
-	unknown *Append
+	// unknown are the latest appends that failed, any of which may be in the log
+	// all the same.
+	unknown []*Append
+	// made is the latest append that succeeded.
+	made *Append
+	// last is the span of the event that the log ends with.
+	last trace.SpanContext
 }
 
 // New returns a tracer, or nil when tracing is off.
@@ -110,18 +123,29 @@ func (t *Tracer) Step(ctx context.Context, s Step) {
 	t.steps = append(t.steps, s)
 }
 
-// Settle tells that ev, of whatever process, is in the log: the steps taken so
-// far belong to its failover. It also decides what became of an append that
-// ended with an error: events of it up to ev are in the log if ev is one.
+// Settle tells that ev, of whatever process, is now the last event of the log:
+// the steps taken so far belong to its failover. It also decides what became of
+// an append that ended with an error: its events up to ev are in the log if ev is
+// one of them. Tell every event, in order; those of this tracer's own successful
+// appends may be left out.
+//
+// A step that began well after a term did is not part of the failover to that
+// term: a process that starts, and has not read the log yet, has already stood
+// for the next.
 func (t *Tracer) Settle(ctx context.Context, ev events.Event) {
 	if t == nil {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if a := t.unknown; a != nil {
-		t.unknown = nil
-		if n := a.made(ev); n > 0 {
+	sc := SpanContext(ctx, ev)
+	if t.made != nil && t.made.made(sc) > 0 {
+		return
+	}
+	t.last = sc
+	for i, a := range t.unknown {
+		if n := a.made(sc); n > 0 {
+			t.unknown = t.unknown[i+1:]
 			t.finishLocked(a, n)
 			return
 		}
@@ -130,10 +154,15 @@ func (t *Tracer) Settle(ctx context.Context, ev events.Event) {
 		return
 	}
 	ctx, _ = t.root(ctx, comingEpoch(ev), time.Time{})
+	var later []Step
 	for _, s := range t.steps {
+		if ev.Transition != events.StoppedLeading && s.Start.After(ev.Time.Add(clockSkew)) {
+			later = append(later, s)
+			continue
+		}
 		t.export(ctx, s)
 	}
-	t.steps = nil
+	t.steps = later
 }
 
 // root starts the root span of a failover, see startRoot.

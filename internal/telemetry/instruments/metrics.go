@@ -116,7 +116,7 @@ func (m *Metrics) LogReachable(yes bool) {
 
 // Standing returns the metrics of an election that this process stands in
 // under the given identity. Close it when the candidacy ends.
-func (m *Metrics) Standing(ctx context.Context, e events.Election, identity string) *Election {
+func (m *Metrics) Standing(e events.Election, identity string) *Election {
 	if m == nil {
 		return nil
 	}
@@ -134,9 +134,9 @@ func (m *Metrics) Standing(ctx context.Context, e events.Election, identity stri
 	}
 	// A counter that appears with its first increment hides that increment
 	// from Prometheus's increase(): all series begin at zero.
-	h.options.each(func(o metric.MeasurementOption) { m.transitions.Add(ctx, 0, o) })
+	h.options.each(func(o metric.MeasurementOption) { m.transitions.Add(context.Background(), 0, o) })
 	for _, o := range h.grants {
-		m.grantsTotal.Add(ctx, 0, o)
+		m.grantsTotal.Add(context.Background(), 0, o)
 	}
 	m.add(h)
 	return h

@@ -93,7 +93,7 @@ const own = "cluster=default,identity=a,lease=scheduler,namespace=prod"
 
 func TestStandbyLeadsAndStops(t *testing.T) {
 	m, points := collector(t)
-	e := m.Standing(t.Context(), scheduler, "a")
+	e := m.Standing(scheduler, "a")
 	expect := func(step string, leader, held float64) {
 		t.Helper()
 		got := points()
@@ -125,8 +125,8 @@ func TestStandbyLeadsAndStops(t *testing.T) {
 // Two processes that both claim to lead must be told apart (field case 36).
 func TestTwoLeadersAreTwoSeries(t *testing.T) {
 	m, points := collector(t)
-	m.Standing(t.Context(), scheduler, "a").SetLeading(true)
-	m.Standing(t.Context(), scheduler, "b").SetLeading(true)
+	m.Standing(scheduler, "a").SetLeading(true)
+	m.Standing(scheduler, "b").SetLeading(true)
 	var sum float64
 	for point, value := range points() {
 		if strings.HasPrefix(point, "leaderbridge.election.leader{") {
@@ -140,7 +140,7 @@ func TestTwoLeadersAreTwoSeries(t *testing.T) {
 
 func TestTransitions(t *testing.T) {
 	m, points := collector(t)
-	e := m.Standing(t.Context(), scheduler, "a")
+	e := m.Standing(scheduler, "a")
 	const name = "leaderbridge.election.transitions{" + named + ",reason=%s,transition=%s}"
 	if v, ok := points()[fmt.Sprintf(name, events.Expired, events.StoppedLeading)]; !ok || v != 0 {
 		t.Errorf("before: %v (%v), want a zero", v, ok)
@@ -172,7 +172,7 @@ func TestTransitions(t *testing.T) {
 func TestDurationsQueueGrantsAndErrors(t *testing.T) {
 	m, points := collector(t)
 	ctx := t.Context()
-	a := m.Standing(t.Context(), scheduler, "a")
+	a := m.Standing(scheduler, "a")
 	b := m.Watching()
 	a.Handover(ctx, 20*time.Millisecond)
 	a.Appended(ctx, time.Millisecond, nil)
@@ -217,7 +217,7 @@ func TestDurationsQueueGrantsAndErrors(t *testing.T) {
 
 func TestStaleness(t *testing.T) {
 	m, points := collector(t)
-	a, b, c := m.Standing(t.Context(), scheduler, "a"), m.Watching(), m.Watching()
+	a, b, c := m.Standing(scheduler, "a"), m.Watching(), m.Watching()
 	if _, ok := points()["leaderbridge.election.watch.staleness{"+named+"}"]; ok {
 		t.Error("a watch that never was has an age")
 	}
@@ -279,7 +279,7 @@ func TestBucketsSpanMillisecondsToMinutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := m.Standing(t.Context(), scheduler, "a")
+	e := m.Standing(scheduler, "a")
 	e.Handover(t.Context(), 25*time.Millisecond)
 	for _, metric := range collect(t, reader) {
 		if h, ok := metric.Data.(metricdata.Histogram[float64]); ok && !slices.Equal(h.DataPoints[0].Bounds, buckets) {
@@ -298,7 +298,7 @@ func TestExemplarLeadsToTheTrace(t *testing.T) {
 		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled})
 	ctx := trace.ContextWithSpanContext(t.Context(), span)
 	leaderless := int64(21)
-	m.Standing(t.Context(), scheduler, "a").Transition(ctx, events.Event{
+	m.Standing(scheduler, "a").Transition(ctx, events.Event{
 		Transition: events.BecameLeader, Reason: events.Acquired, LeaderlessMillis: &leaderless})
 	var found bool
 	for _, metric := range collect(t, reader) {
@@ -321,7 +321,7 @@ func TestNilMeasuresNothing(t *testing.T) {
 	}
 	ctx := context.Background()
 	allocs := testing.AllocsPerRun(100, func() {
-		e := m.Standing(ctx, scheduler, "a")
+		e := m.Standing(scheduler, "a")
 		w := m.Watching()
 		m.Failed(ctx, PartLog)
 		m.LogReachable(true)
@@ -347,7 +347,7 @@ func TestNilMeasuresNothing(t *testing.T) {
 // What a renewal reports must cost nothing.
 func TestSettersDoNotAllocate(t *testing.T) {
 	m, _ := collector(t)
-	e := m.Standing(t.Context(), scheduler, "a")
+	e := m.Standing(scheduler, "a")
 	allocs := testing.AllocsPerRun(100, func() {
 		e.SetLeading(true)
 		e.SetHeld(true)
