@@ -31,9 +31,6 @@ const (
 type desk struct {
 	b    *Bridge
 	term *election.Term
-	// unclean is when the grants of a predecessor that did not end cleanly
-	// have certainly lapsed; zero when the predecessor did.
-	unclean boottime.Instant
 
 	mu     sync.Mutex
 	epoch  uint64 // zero until the log has the term
@@ -46,11 +43,11 @@ type desk struct {
 
 // newDesk returns the desk of a term that has just begun.
 func newDesk(b *Bridge, term *election.Term) *desk {
-	d := &desk{b: b, term: term, ledger: ledger.New(0), freed: make(chan struct{}, 1)}
+	var notBefore boottime.Instant
 	if !term.Clean() {
-		d.unclean = boottime.Now().Add(b.cfg.Options.Default().LeaseDuration)
+		notBefore = boottime.Now().Add(b.cfg.Options.Default().LeaseDuration)
 	}
-	return d
+	return &desk{b: b, term: term, ledger: ledger.New(notBefore), freed: make(chan struct{}, 1)}
 }
 
 // assigned opens the account under the number that the log gave to the term.
@@ -61,20 +58,19 @@ func (d *desk) assigned(epoch uint64) {
 	d.openLocked(epoch)
 	d.mu.Unlock()
 	if first {
-		// Who asked too early need not wait.
+		// Who asked too early need not wait. The recorder must not.
 		go d.tellFree("")
 	}
 }
 
 func (d *desk) openLocked(epoch uint64) {
-	if epoch == 0 {
-		return
+	if d.epoch == 0 && epoch == 1 {
+		// In the first term ever there is no predecessor to wait for.
+		d.ledger = ledger.New(0)
 	}
-	if d.epoch == 0 && epoch > 1 && d.unclean != 0 {
-		// In the first term ever there is no predecessor.
-		d.ledger = ledger.New(d.unclean)
+	if epoch != 0 {
+		d.epoch = epoch
 	}
-	d.epoch = epoch
 }
 
 // verdict is what becomes of a request: an answer, a refusal or silence.
@@ -251,7 +247,7 @@ func (d *desk) lapse() {
 
 // countLocked publishes the number of grants that run. The caller holds mu.
 func (d *desk) countLocked(now boottime.Instant) {
-	n, _ := d.ledger.Outstanding(now)
+	n := d.ledger.Outstanding(now)
 	d.b.metrics.SetGrants(n)
 	select {
 	case d.freed <- struct{}{}:
@@ -287,22 +283,23 @@ func (d *desk) drain(deadline boottime.Instant) {
 	d.wait(true)
 }
 
-// wait returns when no grant runs any more.
+// wait returns when no grant can be running any more.
 func (d *desk) wait(ask bool) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		d.mu.Lock()
-		n, last := d.ledger.Outstanding(boottime.Now())
-		epoch := d.epoch
+		now := boottime.Now()
+		left := d.ledger.Settled().Sub(now)
+		n, epoch := d.ledger.Outstanding(now), d.epoch
 		d.mu.Unlock()
-		if n == 0 {
+		if left <= 0 {
 			return
 		}
-		if ask {
+		if ask && n > 0 {
 			d.publish(events.DrainVerb, events.DrainNotice{Epoch: epoch})
 		}
-		timer.Reset(max(0, min(drainEvery, boottime.Until(last))))
+		timer.Reset(min(drainEvery, left))
 		select {
 		case <-d.freed:
 		case <-timer.C:

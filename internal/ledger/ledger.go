@@ -99,16 +99,27 @@ func (l *Ledger) Return(now boottime.Instant, r events.GrantRequest) (freed bool
 // lapse, at the latest at the deadline, or when what was given before it ends.
 func (l *Ledger) Drain(deadline boottime.Instant) { l.drainBy = min(l.drainBy, deadline) }
 
-// Outstanding returns how many grants run, and when the last of them ends
-// unless it is prolonged; zero when there is none.
-func (l *Ledger) Outstanding(now boottime.Instant) (n int, last boottime.Instant) {
+// Outstanding returns how many grants run.
+func (l *Ledger) Outstanding(now boottime.Instant) int {
+	n := 0
 	for _, e := range l.roles {
 		if e.until > now {
 			n++
-			last = max(last, e.until)
 		}
 	}
-	return n, last
+	return n
+}
+
+// Settled returns the instant from which on no grant can be running, neither
+// one of this leader, unless it is prolonged, nor one of a predecessor. Before
+// it the lock must not become free: the next leader would take the term for one
+// that ended cleanly, and give the roles away at once.
+func (l *Ledger) Settled() boottime.Instant {
+	at := l.notBefore
+	for _, e := range l.roles {
+		at = max(at, e.until)
+	}
+	return at
 }
 
 // Lapse returns the roles whose grants ran out since the last call without
