@@ -11,6 +11,7 @@ import (
 )
 
 func main() {
+	becomeGuard()
 	ctx, stop := cli.SignalContext(context.Background())
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()

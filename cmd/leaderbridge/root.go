@@ -38,6 +38,7 @@ them. A flag wins over its variable.`,
 	root.AddCommand( // in the order of the help
 		newRun(&c),
 		newWatch(&c),
+		newWorker(&c),
 		newEvents(&c),
 		newLeaders(&c),
 		newStepDown(),
