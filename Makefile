@@ -9,8 +9,8 @@ SHELL := bash
 TEST := go test -race
 GO_FILES := git ls-files --cached --others --exclude-standard '*.go'
 
-# How long "make test-faults" goes on.
-FAULTS_FOR ?= 30m
+# How many failovers "make test-faults" forces.
+FAILOVERS ?= 1000
 
 .PHONY: help
 help: ## Show this list
@@ -42,9 +42,9 @@ test: ## Run every test, the real API server and NATS included
 	KUBEBUILDER_ASSETS=$$assets $(TEST) -timeout 20m ./...
 
 .PHONY: test-faults
-test-faults: ## Search for broken promises under faults for long (FAULTS_FOR=30m)
+test-faults: ## Search long for promises that faults break (FAILOVERS=1000)
 	assets=$$(go -C test/controlplane run ./cmd/build); \
-	KUBEBUILDER_ASSETS=$$assets LEADERBRIDGE_FAULTS_FOR=$(FAULTS_FOR) $(TEST) -timeout 0 -count 1 -v ./test/faults/...
+	KUBEBUILDER_ASSETS=$$assets LEADERBRIDGE_FAULTS_FAILOVERS=$(FAILOVERS) $(TEST) -timeout 0 -count 1 -v ./test/faults/...
 
 .PHONY: bench
 bench: ## Run the benchmarks, without the race detector, which would distort them
