@@ -1,6 +1,7 @@
 package events
 
 import (
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -335,7 +336,7 @@ func (r *replica) append(log []Event, n int) []Event {
 	return log
 }
 
-// explorer walks through all interleavings of the replicas' half-moves.
+// explorer walks through all interleavings of the replicas' moves.
 type explorer struct {
 	t       *testing.T
 	lock    *lock
@@ -378,19 +379,18 @@ func (x *explorer) walk(replicas []replica, log []Event) {
 			continue
 		}
 		over = false
-		step := func(move func(r *replica) []Event) {
-			next := append([]replica(nil), replicas...)
-			x.walk(next, move(&next[i]))
-		}
-		if replicas[i].based < 0 {
-			step(func(r *replica) []Event { r.read(log); return log })
-			continue
-		}
-		for n := 1; n <= len(replicas[i].pending); n++ {
-			step(func(r *replica) []Event { return r.append(log, n) })
-			if replicas[i].based != len(log) {
-				break // refused, whatever it wanted to write
+		// An append that is refused changes nothing, so that nothing is left
+		// out by reading and appending in one move.
+		r := replicas[i]
+		r.read(log)
+		for n := range max(len(r.pending), 1) {
+			next := slices.Clone(replicas)
+			next[i] = r
+			grown := log
+			if r.based >= 0 {
+				grown = next[i].append(log, n+1)
 			}
+			x.walk(next, grown)
 		}
 	}
 	if !over {
@@ -438,14 +438,17 @@ func histories(n int, acquireTimes bool, do func(name string, l *lock)) {
 	grow()
 }
 
+// Five take a minute or two, six hours.
+var historyLength = flag.Int("histories", 4, "length of the histories that TestReconcileExhaustively walks through")
+
 // Every short history of a lock, seen in full by a leader-to-be, another and a
 // bystander, in every interleaving of their reads and appends, with a crash
 // after any event of any append: the log is legal, says nothing that was not,
 // ends in the truth, and does not depend on who wrote it.
 func TestReconcileExhaustively(t *testing.T) {
-	length := 4
+	length := *historyLength
 	if testing.Short() {
-		length = 3
+		length = min(length, 3)
 	}
 	var cases, locks int
 	for _, acquireTimes := range []bool{true, false} {
@@ -514,6 +517,59 @@ func TestReconcileSeenInPart(t *testing.T) {
 		}
 		if problem := l.unannounced(log); problem != "" {
 			t.Fatalf("%s\n%s", problem, substance(log))
+		}
+	})
+}
+
+// Whatever is in the tail and in the state: the events follow from one another,
+// numbers rise, and saying it once is enough.
+func TestReconcileAnything(t *testing.T) {
+	holders := rapid.SampledFrom([]string{"", "a", "b"})
+	times := rapid.SampledFrom([]time.Time{{}, at(1), at(2)})
+	number := rapid.SampledFrom([]uint64{0, 1, 2, 3, MaxEpoch - 1, MaxEpoch, MaxEpoch + 1, 1 << 63})
+	optional := func(t *rapid.T, name string) *int {
+		if n := rapid.IntRange(-2, 3).Draw(t, name); n > -2 {
+			return &n
+		}
+		return nil
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		tail := Tail{Seq: 1, Last: Event{
+			Election:   someElection,
+			Transition: rapid.SampledFrom([]Transition{"", BecameLeader, NewLeader, StoppedLeading, "other"}).Draw(t, "transition"),
+			UID:        rapid.SampledFrom([]string{"", "u1", "u2"}).Draw(t, "tail's uid"),
+			Epoch:      min(number.Draw(t, "epoch"), MaxEpoch), Time: times.Draw(t, "time"),
+			Leader: holders.Draw(t, "leader"), PreviousLeader: holders.Draw(t, "previous"),
+			Reason:           rapid.SampledFrom([]Reason{"", Released, Expired, Superseded, Acquired}).Draw(t, "reason"),
+			LeaseTransitions: optional(t, "tail's transitions"), AcquireTime: times.Draw(t, "tail's acquired"),
+			Perspective: rapid.SampledFrom([]Perspective{"", ByLeader, ByWitness}).Draw(t, "perspective"),
+			Revision:    number.Draw(t, "tail's revision"),
+		}}
+		o := Observed{
+			Status: Status(rapid.IntRange(-1, 5).Draw(t, "status")), UID: "u1", Revision: number.Draw(t, "revision"),
+			Holder: holders.Draw(t, "holder"), At: at(5), Own: rapid.Bool().Draw(t, "own"), Gap: rapid.Bool().Draw(t, "gap"),
+			Reason: rapid.SampledFrom([]Reason{"", Released}).Draw(t, "own reason"),
+			Missed: number.Draw(t, "missed"), Confirmed: rapid.Bool().Draw(t, "confirmed"),
+			AcquireTime: times.Draw(t, "acquired"), RenewTime: times.Draw(t, "renewed"),
+			LeaseTransitions: optional(t, "transitions"), LeaseDurationSeconds: optional(t, "duration"),
+			EpochFloor: number.Draw(t, "floor"), EpochIsOwn: rapid.Bool().Draw(t, "floor is own"),
+		}
+		events, _ := reconcile(someElection, tail, o, witness, rapid.Bool().Draw(t, "lost touch"))
+		last := tail.Last
+		for i, e := range events {
+			switch {
+			case e.Transition == BecameLeader && (e.Epoch <= last.Epoch || e.Epoch > MaxEpoch || last.Transition != StoppedLeading && last.Leader != "" && last.Transition != ""),
+				e.Transition == NewLeader && (last.Transition != BecameLeader || e.Epoch != last.Epoch || e.Leader != last.Leader),
+				e.Transition == StoppedLeading && (last.Leader == "" || e.Epoch != last.Epoch || e.PreviousLeader != last.Leader || e.Leader != ""):
+				t.Fatalf("event %d: %+v after %+v", i, e, last)
+			}
+			last = e
+		}
+		if len(events) == 0 {
+			return
+		}
+		if again := Reconcile(someElection, Tail{Seq: 2, Last: last}, o, witness); len(again) > 0 {
+			t.Fatalf("%s\nand then\n%s", told(events), told(again))
 		}
 	})
 }
