@@ -33,8 +33,8 @@ type RecorderOptions struct {
 	// cannot be written: 64 when zero, at least 4. An ordinary hand-over is
 	// two states.
 	QueueLimit int
-	// Workers is how many requests to the log and the store may run at once,
-	// each for another election: 4 when zero.
+	// Workers is how many requests to the log may run at once, each for another
+	// election, and how many to the store: 4 when zero.
 	Workers int
 	// Timeout bounds each such request: 5 seconds when zero.
 	Timeout time.Duration
@@ -128,7 +128,8 @@ type Stats struct {
 //
 // A renewal is a look into a map. An election whose log is true costs memory
 // only, about one kilobyte. There is one goroutine, and one for each request
-// under way, of which there are Workers at most.
+// under way, of which there are Workers at most to the log and as many to the
+// store.
 type Recorder struct {
 	journal Journal
 	opts    RecorderOptions
@@ -174,7 +175,7 @@ func NewRecorder(journal Journal, opts RecorderOptions) (*Recorder, error) {
 	return &Recorder{
 		journal: journal, opts: opts,
 		wake:     make(chan struct{}, 1),
-		results:  make(chan result, opts.Workers),
+		results:  make(chan result, int(kinds)*opts.Workers),
 		stopped:  make(chan struct{}),
 		accounts: map[Election]*account{},
 	}, nil
@@ -198,6 +199,9 @@ func (r *Recorder) Observe(e Election, o Observed) {
 	}
 	queued := len(a.queue)
 	attention, dropped := a.observe(o, now, &r.opts)
+	if attention && o.Own && len(a.queue) > queued {
+		a.retryAt = time.Time{} // this is not to wait for an old failure
+	}
 	r.stats.Queued += len(a.queue) - queued
 	if attention {
 		r.touch(a)

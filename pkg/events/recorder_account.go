@@ -47,10 +47,12 @@ type account struct {
 	// unfit: no event can speak of the last state.
 	unfit bool
 
-	// busy: a request is under way, and inFlight is the newest entry that it
-	// is about. stale: its answer about the tail will be out of date.
+	// busy: a request to the log is under way, and inFlight is the newest
+	// entry that it is about. stale: its answer will be out of date.
 	busy, stale bool
 	inFlight    uint64
+	// asking: a request to the store is under way. Nothing waits for it.
+	asking bool
 
 	// doubtAt is when to ask the store, because the log knows of later things
 	// than this replica. confirmed is its answer, good for the tail at
@@ -68,9 +70,10 @@ type account struct {
 	epoch uint64 // the own term's, as last told
 
 	// The owner's: where it stands in the lists.
-	ready, runnable bool
-	wakeAt          time.Time
-	place           int // in the timers, or -1
+	ready   bool
+	waiting [kinds]bool // for a worker
+	wakeAt  time.Time
+	place   int // in the timers, or -1
 }
 
 // entry is a state that waits.
@@ -84,8 +87,9 @@ type entry struct {
 	before Observed
 	// lost are the terms that were dropped just before.
 	lost lost
-	// checked: the store has confirmed the lapse.
+	// checked: the store has confirmed the lapse. askAt is when to ask it next.
 	checked bool
+	askAt   time.Time
 }
 
 // lost counts terms that could not be kept, and names the last of them.

@@ -27,11 +27,13 @@ type result struct {
 // loop is what belongs to one call of Run; its goroutine owns all of it.
 type loop struct {
 	*Recorder
-	timers   timers
-	runnable []*account // those that have something to do and no worker
-	running  int
-	calls    []func() // what to tell others, once mu is free
-	wg       sync.WaitGroup
+	timers timers
+	// waiting are the accounts that have something to do and no worker, and
+	// running is how many requests are under way.
+	waiting [kinds][]*account
+	running [kinds]int
+	calls   []func() // what to tell others, once mu is free
+	wg      sync.WaitGroup
 }
 
 // Run works until ctx ends, and then gives up what is under way. What is still
@@ -70,31 +72,47 @@ func (r *Recorder) Run(ctx context.Context) error {
 func (l *loop) turn(ctx context.Context) time.Duration {
 	now := time.Now()
 	l.mu.Lock()
-	for len(l.timers) > 0 && !l.timers[0].wakeAt.After(now) {
+	for n := 0; n < atOnce && len(l.timers) > 0 && !l.timers[0].wakeAt.After(now); n++ {
 		a := l.timers[0]
 		heap.Pop(&l.timers)
 		l.process(ctx, a, now)
 	}
-	ready := l.ready
-	l.ready = nil
-	for _, a := range ready {
+	for n := 0; n < atOnce && len(l.ready) > 0; n++ {
+		a := take(&l.ready)
 		a.ready = false
 		l.process(ctx, a, now)
 	}
-	for len(l.runnable) > 0 && l.running < l.opts.Workers {
-		a := l.runnable[0]
-		l.runnable[0] = nil
-		l.runnable = l.runnable[1:]
-		a.runnable = false
-		l.process(ctx, a, now)
+	for k := range kinds {
+		for len(l.waiting[k]) > 0 && l.running[k] < l.opts.Workers {
+			a := take(&l.waiting[k])
+			a.waiting[k] = false
+			l.process(ctx, a, now)
+		}
 	}
 	nap := time.Hour
 	if len(l.timers) > 0 {
 		nap = l.timers[0].wakeAt.Sub(now)
 	}
+	if len(l.ready) > 0 {
+		nap = 0
+	}
 	l.mu.Unlock()
 	l.tellOthers()
 	return nap
+}
+
+// atOnce bounds how many accounts a turn looks at, and so how long Observe may
+// have to wait for mu.
+const atOnce = 128
+
+// take takes the first account off a list.
+func take(list *[]*account) *account {
+	a := (*list)[0]
+	(*list)[0] = nil
+	if *list = (*list)[1:]; len(*list) == 0 {
+		*list = nil
+	}
+	return a
 }
 
 func (l *loop) tellOthers() {
@@ -107,8 +125,8 @@ func (l *loop) tellOthers() {
 
 // process does what an account needs now. The caller holds mu.
 func (l *loop) process(ctx context.Context, a *account, now time.Time) {
-	if a.runnable || l.accounts[a.election] != a {
-		return // its turn comes, or it is gone
+	if l.accounts[a.election] != a {
+		return
 	}
 	queued := len(a.queue)
 	p := a.plan(now, &l.opts)
@@ -119,14 +137,15 @@ func (l *loop) process(ctx context.Context, a *account, now time.Time) {
 	}
 	l.assign(a)
 	l.schedule(a, p.at)
+	k := p.deed.kind()
 	switch {
 	case p.deed == rest:
 		l.unblock(a, p)
-	case l.running >= l.opts.Workers:
-		a.runnable = true
-		l.runnable = append(l.runnable, a)
-	default:
+	case l.running[k] < l.opts.Workers:
 		l.start(ctx, a, p)
+	case !a.waiting[k]:
+		a.waiting[k] = true
+		l.waiting[k] = append(l.waiting[k], a)
 	}
 }
 
@@ -173,8 +192,12 @@ func (l *loop) schedule(a *account, at time.Time) {
 
 // start makes a request. The caller holds mu.
 func (l *loop) start(ctx context.Context, a *account, p plan) {
-	a.busy, a.stale, a.inFlight = true, false, p.upTo
-	l.running++
+	if p.deed == readStore {
+		a.asking = true
+	} else {
+		a.busy, a.stale, a.inFlight = true, false, p.upTo
+	}
+	l.running[p.deed.kind()]++
 	after := a.tail.Seq
 	l.wg.Go(func() {
 		res := l.request(ctx, a.election, after, p)
@@ -221,9 +244,13 @@ func (l *loop) finish(res result) {
 	now := time.Now()
 	l.mu.Lock()
 	a := res.account
-	l.running--
-	a.busy = false
+	l.running[res.plan.deed.kind()]--
 	l.touch(a)
+	if res.plan.deed == readStore {
+		a.asking = false
+	} else {
+		a.busy = false
+	}
 	switch {
 	case res.remade:
 		// All tails are gone, not only this one.
@@ -239,7 +266,7 @@ func (l *loop) finish(res result) {
 	default:
 		l.succeeded(a, res, now)
 	}
-	a.stale = false
+	a.stale = a.stale && a.busy
 	l.mu.Unlock()
 	l.tellOthers()
 }
@@ -247,9 +274,15 @@ func (l *loop) finish(res result) {
 func (l *loop) failed(a *account, res result, now time.Time) {
 	l.stats.Failed++
 	l.stats.LastError, a.lastErr = res.err, res.err
-	a.retryAt = now.Add(a.backOff(&l.opts))
-	if res.plan.deed == appendEvents {
-		a.tailKnown = false
+	pause := now.Add(a.backOff(&l.opts))
+	switch res.plan.deed {
+	case rest:
+	case readTail:
+		a.retryAt = pause
+	case appendEvents:
+		a.retryAt, a.tailKnown = pause, false
+	case readStore:
+		a.askAgain(res.plan.entry, pause)
 	}
 	if f := l.opts.Hooks.Failed; f != nil {
 		l.calls = append(l.calls, func() { f(a.election, res.err) })
@@ -267,7 +300,7 @@ func (a *account) backOff(opts *RecorderOptions) time.Duration {
 
 func (l *loop) succeeded(a *account, res result, now time.Time) {
 	l.stats.LastError, a.lastErr = nil, nil
-	a.pause, a.retryAt = nil, time.Time{}
+	a.pause = nil
 	switch res.plan.deed {
 	case rest:
 	case readTail:
@@ -322,19 +355,16 @@ func (a *account) appended(res result) {
 
 // storeRead takes in what the store says about the last state.
 func (a *account) storeRead(res result, now time.Time, opts *RecorderOptions) {
-	later := now.Add(opts.delay() + opts.Retry)
+	// If the news do not come meanwhile.
+	a.askAgain(res.plan.entry, now.Add(opts.delay()+opts.Retry))
 	if res.plan.entry != 0 {
-		for i := range a.queue {
-			if e := &a.queue[i]; e.id == res.plan.entry {
-				if e.checked = res.state.Status == Held && sameTerm(res.state, e.Observed) && res.state.Revision == e.Revision; !e.checked {
-					// It has renewed. That is about to be observed, too.
-					e.due = later
-				}
+		if e := a.entry(res.plan.entry); e != nil {
+			if res.state.Status == Held && sameTerm(res.state, e.Observed) && res.state.Revision == e.Revision {
+				e.checked, e.due = true, now
 			}
 		}
 		return
 	}
-	a.doubtAt = later
 	c := a.last
 	same := res.state.Status == c.Status || c.Status == Lapsed && res.state.Status == Held && res.state.Revision == c.Revision
 	if (c.Status == Held || c.Status == Lapsed) && !sameTerm(res.state, c) {
@@ -345,6 +375,25 @@ func (a *account) storeRead(res result, now time.Time, opts *RecorderOptions) {
 		c.update(res.state)
 		c.Own, c.Confirmed = own, true
 		a.confirmed, a.confirmedAt = &c, a.tail.Seq
+	}
+}
+
+func (a *account) entry(id uint64) *entry {
+	for i := range a.queue {
+		if a.queue[i].id == id {
+			return &a.queue[i]
+		}
+	}
+	return nil
+}
+
+// askAgain says when to ask the store again, about an entry or the last state.
+func (a *account) askAgain(id uint64, at time.Time) {
+	if id == 0 {
+		a.doubtAt = at
+	} else if e := a.entry(id); e != nil {
+		// Until then a renewal still takes it back.
+		e.due, e.askAt = at, at
 	}
 }
 

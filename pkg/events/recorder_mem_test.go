@@ -957,3 +957,47 @@ func TestRecorderForgets(t *testing.T) {
 		}
 	})
 }
+
+// A store that hangs while a lapse is checked holds up neither the own term nor
+// other elections.
+func TestRecorderHangingStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		b := m.recorder(t, "b", readsFrom(func(ctx context.Context, _ Election) (Observed, error) {
+			<-ctx.Done()
+			return Observed{}, ctx.Err()
+		}), func(o *RecorderOptions) { o.Workers = 1 })
+		b.Observe(someElection, held("a", 1, 1))
+		time.Sleep(time.Minute)
+		b.Observe(someElection, held("a", 1, 2, lapsed))
+		time.Sleep(4 * time.Second)
+		m.logged(t, firstTerm)
+		other := Election{Cluster: "default", Namespace: "prod", Lease: "other"}
+		b.Observe(other, held("b", 1, 1, own))
+		b.Observe(someElection, held("b", 6, 6, own))
+		m.logged(t, firstTerm+", stopped(1 a expired), became(2 b taken-over), new(2 b taken-over)")
+		if n := len(m.log(other)); n != 2 {
+			t.Errorf("%d events of the other election", n)
+		}
+	})
+}
+
+// Flush does not press the store for a lapse that it does not confirm.
+func TestRecorderFlushAsksAtEase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := newMemory(), &stored{}
+		w := m.recorder(t, "w", readsFrom(s.read))
+		w.Observe(someElection, held("a", 1, 1))
+		time.Sleep(time.Minute)
+		s.set(held("a", 1, 9), nil)
+		w.Observe(someElection, held("a", 1, 1, lapsed))
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := w.Flush(ctx, someElection); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("flush of a lapse that is none: %v", err)
+		}
+		if s.reads == 0 || s.reads > 10 {
+			t.Errorf("%d reads", s.reads)
+		}
+	})
+}

@@ -16,6 +16,23 @@ const (
 	appendEvents             // append plan.events
 )
 
+// kind tells apart the requests to the log and those to the store: neither
+// wait for the other.
+type kind int
+
+const (
+	toLog kind = iota
+	toStore
+	kinds
+)
+
+func (d deed) kind() kind {
+	if d == readStore {
+		return toStore
+	}
+	return toLog
+}
+
 // plan is what to do about an account now.
 type plan struct {
 	deed deed
@@ -60,8 +77,11 @@ func (a *account) plan(now time.Time, opts *RecorderOptions) plan {
 	if p.deed == rest && len(p.events) == 0 && len(a.queue) == 0 && a.known && !a.unfit {
 		a.planLevel(&p, now, opts)
 	}
-	if len(p.events) > 0 {
+	switch {
+	case len(p.events) > 0:
 		p.deed = appendEvents
+	case p.deed == readStore && a.asking:
+		p.deed = rest
 	}
 	return p
 }
@@ -92,7 +112,11 @@ func (a *account) planQueue(p *plan, now time.Time, opts *RecorderOptions) {
 		case len(p.events) > 0 && len(p.events)+len(events) > maxStep:
 			return
 		case e.Status == Lapsed && i == len(a.queue)-1 && !e.checked && opts.Read != nil:
-			if len(p.events) == 0 {
+			switch {
+			case len(p.events) > 0:
+			case now.Before(e.askAt):
+				p.at = e.askAt
+			default:
 				p.deed, p.entry = readStore, e.id
 			}
 			return
