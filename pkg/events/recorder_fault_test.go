@@ -191,7 +191,7 @@ func TestRecorderStormWithCrashes(t *testing.T) {
 		became += strings.Count(told(log), "became")
 		missed += strings.Count(told(log), "missed")
 	})
-	if became < 100 || missed < 5 {
+	if became < 100 || missed == 0 {
 		t.Errorf("%d terms with %d holes prove little", became, missed)
 	}
 }
