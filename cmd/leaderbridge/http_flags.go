@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -20,11 +21,11 @@ func (f *httpFlags) add(flags *pflag.FlagSet) {
 
 // serve opens the HTTP port and answers until the returned function is called.
 // Without an address there is no server.
-func (f *httpFlags) serve(ctx context.Context, log *slog.Logger) (*httpd.Server, func() error, error) {
+func (f *httpFlags) serve(ctx context.Context, metrics http.Handler, log *slog.Logger) (*httpd.Server, func() error, error) {
 	if f.addr == "" {
 		return nil, func() error { return nil }, nil
 	}
-	server, err := httpd.Listen(ctx, httpd.Options{Addr: f.addr, Logger: log})
+	server, err := httpd.Listen(ctx, httpd.Options{Addr: f.addr, Metrics: metrics, Logger: log})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -8,10 +8,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/leaderbridge/leaderbridge/internal/bridge"
+	"github.com/leaderbridge/leaderbridge/internal/buildinfo"
 	"github.com/leaderbridge/leaderbridge/internal/cli"
 	"github.com/leaderbridge/leaderbridge/internal/kubeconn"
 	"github.com/leaderbridge/leaderbridge/internal/logbook"
 	"github.com/leaderbridge/leaderbridge/internal/natsconn"
+	"github.com/leaderbridge/leaderbridge/internal/telemetry"
 	"github.com/leaderbridge/leaderbridge/pkg/election"
 	"github.com/leaderbridge/leaderbridge/pkg/election/natskv"
 	"github.com/leaderbridge/leaderbridge/pkg/events"
@@ -123,7 +125,13 @@ func (r *runCommand) run(ctx context.Context) (err error) {
 	}
 	// What is closed last is opened first: health answers from the first
 	// moment to the last.
-	server, stopServer, err := r.http.serve(ctx, r.log)
+	measured, err := telemetry.Setup(ctx, telemetry.Options{Version: buildinfo.Version(), Instance: r.options.Identity, Logger: r.log})
+	if err != nil {
+		return cli.Usage(err)
+	}
+	// The last of what happened is exported when all of it has happened.
+	defer flush(ctx, measured, r.log)
+	server, stopServer, err := r.http.serve(ctx, measured.Handler, r.log)
 	if err != nil {
 		return err
 	}
@@ -142,6 +150,7 @@ func (r *runCommand) run(ctx context.Context) (err error) {
 	book := logbook.New(conn.Conn, r.at(conn), conn.Explain)
 	b, err := bridge.New(lock, conn.Conn, book, bridge.Config{
 		Election: r.election, Options: r.options, Prefix: r.logFlags.events.Prefix, Logger: r.log,
+		Metrics: measured.Metrics, Tracers: measured.Tracers,
 	})
 	if err != nil {
 		return cli.Usage(err)

@@ -8,9 +8,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/leaderbridge/leaderbridge/internal/buildinfo"
 	"github.com/leaderbridge/leaderbridge/internal/cli"
 	"github.com/leaderbridge/leaderbridge/internal/kubeconn"
 	"github.com/leaderbridge/leaderbridge/internal/logbook"
+	"github.com/leaderbridge/leaderbridge/internal/telemetry"
 	"github.com/leaderbridge/leaderbridge/internal/watcher"
 	"github.com/leaderbridge/leaderbridge/pkg/election"
 )
@@ -93,7 +95,12 @@ func (w *watchCommand) run(ctx context.Context) (err error) {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	server, stopServer, err := w.http.serve(ctx, w.log)
+	measured, err := telemetry.Setup(ctx, telemetry.Options{Version: buildinfo.Version(), Instance: w.config.Identity, Logger: w.log})
+	if err != nil {
+		return cli.Usage(err)
+	}
+	defer flush(ctx, measured, w.log)
+	server, stopServer, err := w.http.serve(ctx, measured.Handler, w.log)
 	if err != nil {
 		return err
 	}
@@ -103,7 +110,7 @@ func (w *watchCommand) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer conn.Close()
-	w.config.Logger = w.log
+	w.config.Logger, w.config.Metrics = w.log, measured.Metrics
 	watch, err := watcher.New(client, logbook.New(conn.Conn, w.at(conn), conn.Explain), w.config)
 	if err != nil {
 		return cli.Usage(err)

@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/leaderbridge/leaderbridge/internal/boottime"
 	"github.com/leaderbridge/leaderbridge/internal/logbook"
 	"github.com/leaderbridge/leaderbridge/internal/observed"
+	"github.com/leaderbridge/leaderbridge/internal/telemetry/failover"
 	"github.com/leaderbridge/leaderbridge/internal/telemetry/instruments"
 	"github.com/leaderbridge/leaderbridge/pkg/election"
 	"github.com/leaderbridge/leaderbridge/pkg/events"
@@ -32,8 +35,9 @@ type Config struct {
 	// FlushTimeout is how long the lock is held on a clean stop, at most, for
 	// the log to take the end of the term. Zero means DefaultFlushTimeout.
 	FlushTimeout time.Duration
-	// Metrics may be nil.
+	// Metrics and Tracers may be nil.
 	Metrics *instruments.Metrics
+	Tracers trace.TracerProvider
 	Logger  *slog.Logger
 }
 
@@ -47,6 +51,10 @@ type Bridge struct {
 	elector  *election.Elector
 	recorder *events.Recorder
 	metrics  *instruments.Election
+	tracer   *failover.Tracer
+
+	// free is since when this replica has known that nobody holds the lock.
+	free atomic.Pointer[time.Time]
 
 	mu     sync.Mutex
 	logErr error // why the log is not followed now
@@ -65,6 +73,13 @@ func New(lock election.Lock, nc *nats.Conn, book *logbook.Book, cfg Config) (*Br
 	b := &Bridge{cfg: cfg, lock: lock, nc: nc, book: book, logErr: errors.New("the log has not been reached yet")}
 	opts := cfg.Options
 	opts.Lead, opts.Observe, opts.Logger = b.lead, b.observe, cfg.Logger
+	opts.Hooks.Heard = func() { b.metrics.WatchSeen(time.Now()) }
+	b.tracer = failover.New(failover.Options{
+		Provider: cfg.Tracers, Election: cfg.Election, Identity: opts.Identity, Prefix: cfg.Prefix,
+	})
+	if b.tracer != nil {
+		opts.Hooks.Wrote = b.wrote
+	}
 	var err error
 	if b.elector, err = election.New(lock, opts); err != nil {
 		return nil, err
@@ -77,7 +92,7 @@ func New(lock election.Lock, nc *nats.Conn, book *logbook.Book, cfg Config) (*Br
 		Logger:   cfg.Logger,
 		Hooks: events.Hooks{
 			Assigned: b.assigned,
-			Appended: b.appended,
+			Append:   b.append,
 			Failed:   b.failed,
 		},
 	})
@@ -99,7 +114,7 @@ func (b *Bridge) Run(ctx context.Context) error {
 	recording, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = b.recorder.Run(recording) })
-	wg.Go(func() { _ = b.book.Follow(recording, b.cfg.Election, b.recorder, b.followed) })
+	wg.Go(func() { _ = b.book.Follow(recording, b.cfg.Election, b.recorder, b.seen, b.followed) })
 	err := b.elector.Run(ctx)
 	stop()
 	wg.Wait()
@@ -127,7 +142,9 @@ func (b *Bridge) lead(ctx context.Context, term *election.Term) error {
 	}
 	flushTimeout := b.cfg.FlushTimeout
 	drain := b.cfg.Options.Default().DrainTimeout
+	began := time.Now()
 	office.desk.drain(boottime.Now().Add(drain - min(flushTimeout, drain/4)))
+	b.tracer.Step(ctx, failover.Step{Name: failover.Drain, Start: began, End: time.Now()})
 	if term.Check() != nil {
 		return nil // it ended while the workers did, and that was observed
 	}
@@ -152,7 +169,12 @@ func (b *Bridge) observe(s election.State) {
 	b.recorder.Observe(b.cfg.Election, observed.Of(s))
 	b.metrics.SetLeading(s.Own && s.Status == election.Held)
 	b.metrics.SetHeld(s.Status == election.Held)
-	b.metrics.WatchSeen(s.At)
+	if free := b.free.Swap(nil); free != nil && s.Own && s.Status == election.Held {
+		b.metrics.Handover(context.Background(), s.At.Sub(*free))
+	}
+	if s.Status == election.Free || s.Status == election.Lapsed {
+		b.free.Store(&s.At)
+	}
 }
 
 // read is the recorder's look at the lock itself.
@@ -175,16 +197,6 @@ func (b *Bridge) assigned(_ events.Election, o events.Observed, epoch uint64) {
 			d.assigned(epoch)
 		}
 	}
-}
-
-func (b *Bridge) appended(_ events.Election, stored []events.Event, _ uint64, took time.Duration) {
-	ctx := context.Background()
-	b.metrics.Appended(ctx, took, nil)
-	for _, ev := range stored {
-		b.metrics.Transition(ctx, ev)
-		b.cfg.Logger.Info("published", "transition", string(ev.Transition), "epoch", ev.Epoch, "about", ev.Who(), "reason", string(ev.Reason))
-	}
-	b.metrics.SetQueued(b.recorder.Stats().Queued)
 }
 
 func (b *Bridge) failed(_ events.Election, err error) {

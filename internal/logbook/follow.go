@@ -14,10 +14,11 @@ import (
 const openTimeout = 5 * time.Second
 
 // Follow keeps a recorder informed of what the log says about the elections
-// that match the filter, until ctx ends. state is told whether the log is
+// that match the filter, until ctx ends. seen is told each event, or nil;
+// state is told whether the log is
 // followed without a gap: nil, or why not. It returns the cause of ctx's end,
 // or an error when the connection is closed for good.
-func (b *Book) Follow(ctx context.Context, filter events.Election, rec *events.Recorder, state func(error)) error {
+func (b *Book) Follow(ctx context.Context, filter events.Election, rec *events.Recorder, seen func(events.Event), state func(error)) error {
 	l, err := b.open(ctx, state)
 	if err != nil {
 		return err
@@ -38,6 +39,9 @@ func (b *Book) Follow(ctx context.Context, filter events.Election, rec *events.R
 	return l.Follow(ctx, opts, func(e events.Entry) error {
 		if e.Err == nil {
 			rec.Tailed(e.Event.Election, events.Tail{Seq: e.Seq, Last: e.Event})
+			if seen != nil {
+				seen(e.Event)
+			}
 		}
 		return nil
 	})

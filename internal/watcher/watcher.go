@@ -104,7 +104,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = w.recorder.Run(recording) })
 	wg.Go(func() {
-		_ = w.book.Follow(recording, events.Election{Cluster: w.cfg.Cluster}, w.recorder, w.followed)
+		_ = w.book.Follow(recording, events.Election{Cluster: w.cfg.Cluster}, w.recorder, nil, w.followed)
 	})
 	w.mu.Lock()
 	w.alarm = boottime.AfterFunc(boottime.Now().Add(time.Hour), w.ring)

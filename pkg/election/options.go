@@ -72,8 +72,29 @@ type Options struct {
 	// must not block.
 	Observe func(State)
 
+	// Hooks are for measuring. Each may be nil.
+	Hooks Hooks
+
 	// Logger is told what happens. Nil means silence.
 	Logger *slog.Logger
+}
+
+// Hooks tell of what is no state of the election. They must not block.
+type Hooks struct {
+	// Wrote is told of each write that takes or releases the lock, from a
+	// goroutine of its own. Renewals are left out. The error is nil,
+	// ErrConflict when somebody else was first, or another.
+	Wrote func(w Write)
+	// Heard is called from the election's goroutine whenever the watch brings
+	// something, be it a renewal.
+	Heard func()
+}
+
+// Write is a write that takes or releases the lock.
+type Write struct {
+	Release    bool
+	Start, End time.Time
+	Err        error
 }
 
 // DefaultIdentity returns the host's name with a suffix that no other process

@@ -39,10 +39,14 @@ func (r *run) write(a core.Write) {
 		defer cancel()
 		var obs Observation
 		var err error
+		start := time.Now()
 		if a.Base.Exists {
 			obs, err = r.lock.Update(ctx, a.Base, a.Record)
 		} else {
 			obs, err = r.lock.Create(ctx, a.Record)
+		}
+		if wrote := r.opts.Hooks.Wrote; wrote != nil && a.Kind != core.Renew {
+			wrote(Write{Release: a.Kind == core.Release, Start: start, End: time.Now(), Err: err})
 		}
 		switch {
 		case err == nil:
@@ -93,6 +97,9 @@ func (r *run) watched(obs Observation, ok bool) core.Input {
 		return core.WatchDown{}
 	}
 	r.watchPause.Reset()
+	if r.opts.Hooks.Heard != nil {
+		r.opts.Hooks.Heard()
+	}
 	return core.Watched{Obs: obs}
 }
 
