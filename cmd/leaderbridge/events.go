@@ -32,12 +32,13 @@ func newEvents(c *common) *cobra.Command {
 interrupted. An ELECTION is NAMESPACE/NAME or CLUSTER/NAMESPACE/NAME, and *
 stands for any part. Without one, all are shown.
 
--o json prints one CloudEvent a line, as it stands in the log.`,
+-o json prints one CloudEvent a line, in the structured form of the JSON format.`,
 		Example: `  leaderbridge events
   leaderbridge events prod/scheduler --last 100 --follow=false
   leaderbridge events --since 24h --type stopped-leading
   leaderbridge events --since 2026-01-31T12:00:00Z -o json --follow=false > events.jsonl`,
-		Args: cobra.ArbitraryArgs,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if q.Choice, err = parseSelection(append(args, elections...)); err != nil {
 				return err

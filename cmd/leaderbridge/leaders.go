@@ -30,7 +30,8 @@ the last term began or ended.`,
   leaderbridge leaders prod/scheduler -o wide
   leaderbridge leaders 'prod/*' --watch
   leaderbridge leaders -o json | jq -r '.[] | select(.leader == "") | .lease'`,
-		Args: cobra.ArbitraryArgs,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			choice, err := parseSelection(append(args, elections...))
 			if err != nil {

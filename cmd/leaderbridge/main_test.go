@@ -17,7 +17,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m,
+		// A server that ends while a stream looks for its source leaves this
+		// one waiting for an answer, for some seconds.
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"),
+	)
 }
 
 // patience is longer than anything here takes on a busy machine.
