@@ -92,7 +92,7 @@ func TestClusterManyElectionsAtOnce(t *testing.T) {
 	c := natsenv.StartCluster(t)
 	log := openOnCluster(t, c, events.Options{})
 	ctx := patient(t)
-	const elections = 200
+	const elections = 120
 	var wg sync.WaitGroup
 	for i := range elections {
 		e := events.Election{Cluster: "default", Namespace: "many", Lease: fmt.Sprintf("lease-%d", i)}

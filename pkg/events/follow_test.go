@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -546,6 +547,53 @@ func TestLogRewound(t *testing.T) {
 		t.Errorf("delivered %q, want %q", got, want)
 	}
 	testenv.Eventually(t, patience, func() error { return shows(t, kv, "default.prod.a", "new-leader 1") })
+}
+
+// A follower that is slow is not one that has lost its feed, and the server does
+// not run ahead of it further than its flow control allows.
+func TestSlowFollowerIsServedAll(t *testing.T) {
+	s := natsenv.Start(t)
+	js := s.JetStream(t)
+	log := openLog(t, s, events.Options{})
+	const messages = 1500
+	bulk := strings.Repeat("x", 4<<10)
+	for i := range messages {
+		if _, err := js.PublishAsync(lease("a").Subject(events.DefaultPrefix, events.NewLeader), []byte(bulk)); err != nil {
+			t.Fatal(err)
+		}
+		if i%500 == 499 {
+			<-js.PublishAsyncComplete()
+		}
+	}
+	ctx, cancel := context.WithCancel(patient(t))
+	defer cancel()
+	const heartbeat = 100 * time.Millisecond
+	got, lost := uint64(0), 0
+	err := log.Follow(ctx, events.FollowOptions{
+		From: events.FromSequence(1), Heartbeat: heartbeat,
+		OnState: func(state events.FeedState) {
+			if state.Err != nil {
+				lost++
+				t.Log(state.Err)
+			} else {
+				cancel()
+			}
+		},
+	}, func(entry events.Entry) error {
+		if got++; entry.Seq != got {
+			return fmt.Errorf("sequence %d, want %d", entry.Seq, got)
+		}
+		if got%500 == 1 {
+			<-time.After(5 * heartbeat)
+		}
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) || got != messages {
+		t.Errorf("%d of %d messages: %v", got, messages, err)
+	}
+	if lost > 0 {
+		t.Errorf("the feed was taken for lost %d times", lost)
+	}
 }
 
 // What retention removes before it is delivered is a gap, and said to be one.

@@ -251,16 +251,16 @@ func TestManyElectionsAtOnce(t *testing.T) {
 		s := natsenv.Start(t)
 		log := openAtomic(t, s, atomic)
 		var wg sync.WaitGroup
-		elections := 200
+		elections := 120
 		if atomic {
 			// See [events.Log.Atomic].
-			elections = 20
+			elections = 15
 		}
 		ctx := patient(t)
 		for i := range elections {
 			e := events.Election{Cluster: "default", Namespace: "many", Lease: fmt.Sprintf("lease-%d", i)}
 			wg.Go(func() {
-				for range 3 {
+				for range 2 {
 					if _, err := step(ctx, log, e); err != nil {
 						t.Error(err)
 						return
@@ -273,7 +273,7 @@ func TestManyElectionsAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := stream.CachedInfo().State.Msgs, uint64(elections)*8; got != want {
+		if got, want := stream.CachedInfo().State.Msgs, uint64(elections)*5; got != want {
 			t.Errorf("%d messages, want %d", got, want)
 		}
 	})
