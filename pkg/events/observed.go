@@ -48,7 +48,9 @@ type Observed struct {
 	// Confirmed is true when the state was read from the store itself, not
 	// from a cache or a watch, after the log's tail had been read. Nothing
 	// that the tail says can be newer then, whatever the revisions are: the
-	// store may have been set back, or may not have told a revision.
+	// store may have been set back, or may not have told a revision. A
+	// [Recorder] that can read the store finds this out by itself, and does
+	// not ask its observers.
 	Confirmed bool
 
 	AcquireTime          time.Time

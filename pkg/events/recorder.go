@@ -58,9 +58,8 @@ type RecorderOptions struct {
 }
 
 // Hooks tell others what a recorder does. Each may be nil. They are called
-// from the recorder's goroutines, must return soon and may not call the
-// recorder's methods, with the exception that Assigned and Appended may call
-// those that do not wait.
+// from the recorder's goroutines, or from Observe's caller, must return soon and
+// may call only those of the recorder's methods that do not wait.
 type Hooks struct {
 	// Assigned gives the number of the replica's own term as soon as it is in
 	// the log, whoever wrote it there, and again if it changes: o is the

@@ -147,6 +147,11 @@ func (a *account) observe(o Observed, now time.Time, opts *RecorderOptions) (att
 	} else if a.isOver(o) {
 		return false, nil
 	}
+	if opts.Read != nil {
+		// By the time that it is reported the log may know more. The recorder
+		// asks the store itself, once it has read the tail.
+		o.Confirmed = false
+	}
 	if o.Status == Absent && o.Revision == 0 && a.known && a.last.Revision > 0 {
 		// The deletion had a revision, and it was a later one.
 		o.Revision = a.last.Revision + 1

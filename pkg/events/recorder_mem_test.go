@@ -1001,3 +1001,29 @@ func TestRecorderFlushAsksAtEase(t *testing.T) {
 		}
 	})
 }
+
+// A store that was set back and went on: what an observer says to be newer than
+// anything is held against the log as it is when it is reported.
+func TestRecorderSetBackIsNotForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := newMemory(), &stored{}
+		w := m.recorder(t, "w", readsFrom(s.read))
+		w.Observe(someElection, held("z", 90, 1000))
+		time.Sleep(time.Minute)
+		s.set(held("b", 9, 12), nil)
+		w.Observe(someElection, held("a", 1, 10, confirmed))
+		// Another is faster, with this state and the next.
+		tail := m.tails[someElection]
+		for _, o := range []Observed{held("a", 1, 10, confirmed), held("b", 9, 12)} {
+			events := Reconcile(someElection, tail, o, witness)
+			seq, err := m.Append(t.Context(), someElection, tail.Seq, events...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tail = Tail{Seq: seq, Last: events[len(events)-1]}
+		}
+		want := told(m.log(someElection))
+		time.Sleep(time.Minute)
+		m.logged(t, want)
+	})
+}
