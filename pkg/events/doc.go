@@ -19,4 +19,11 @@
 // condition that it still is the end; of all who do so at once, one wins. Whoever
 // reads follows with [Log.Follow]: the last state first, then every event, without
 // a gap. docs/log.md has the permissions, the reasons and the figures.
+//
+// # The record
+//
+// [Reconcile] decides, as a pure function, which events make the log true, given
+// its end and one [Observed] state of the lock. A [Recorder] does that for as many
+// elections as there are, with all that goes with it: it queues what was observed,
+// leaves to others what is theirs, and outlasts a log that is away, slow or lost.
 package events
