@@ -196,3 +196,28 @@ func (s *site) await(r *rota, role string, after uint64) *shift {
 	})
 	return found
 }
+
+// overwrite puts another holder into the lock, as an administrator might, and
+// takes it out again.
+func (s *site) overwrite() {
+	s.t.Helper()
+	lock, err := natskv.New(s.server.JetStream(s.t), natskv.Options{Namespace: scheduler.Namespace, Name: scheduler.Lease})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	write := func(change func(*election.Record)) {
+		s.t.Helper()
+		testenv.Eventually(s.t, 10*time.Second, func() error {
+			obs, err := lock.Read(s.t.Context())
+			if err != nil {
+				return err
+			}
+			rec := obs.Record
+			change(&rec)
+			_, err = lock.Update(s.t.Context(), obs, rec)
+			return err
+		})
+	}
+	write(func(r *election.Record) { r.Holder, r.Acquired = "intruder", time.Now() })
+	write(func(r *election.Record) { r.Holder = "" })
+}
