@@ -1,5 +1,19 @@
 // Package worker runs something in one place at a time, for as long as a grant
-// from an election's leader lasts.
+// from an election's leader lasts. All it needs is a connection to NATS:
+//
+//	w, err := worker.New(nc, worker.Options{
+//		Election: events.Election{Cluster: "default", Namespace: "prod", Lease: "scheduler"},
+//		Role:     "invoices",
+//		Handler:  sync,
+//	})
+//	…
+//	err = w.Run(ctx)
+//
+// Of all workers of a role one runs its handler. It asks the leader for a grant,
+// counts it from the moment it sent the request, renews it in good time, and
+// stops when the log says that the leader's term is over, when the leader wants
+// the grant back, or when the grant is about to end. docs/workers.md has the
+// whole protocol, what is promised and what is not.
 //
 // A [Handler] is what runs: a Go function of this package's type, a process
 // (package process) or a WebAssembly module (package wasm). It is called with a
@@ -29,8 +43,10 @@
 // Time is measured on the boot-time clock, which also runs while the machine
 // is suspended.
 //
-// A [Grant] is the other side of a Term: whoever received the grant prolongs
-// and ends it there, and runs the handler with [Grant.Run]. [Restart] starts a
-// handler that fails again, with growing pauses, until it asks to give the
-// grant back so that another worker may try.
+// [Restart] starts a handler that fails again, with growing pauses, until the
+// grant is given back so that another worker may try.
+//
+// A [Grant] is the other side of a Term, for those who get their grants in
+// another way than a [Worker] does: whoever received the grant prolongs and ends
+// it there, and runs the handler with [Grant.Run].
 package worker
