@@ -3,7 +3,12 @@ package worker_test
 import (
 	"context"
 	"fmt"
+	"log"
+	"os"
+	"os/signal"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/leaderbridge/leaderbridge/pkg/events"
 	"github.com/leaderbridge/leaderbridge/pkg/worker"
@@ -38,4 +43,39 @@ func ExampleHandler() {
 	// invoices writes item 2 in epoch 7
 	// error: <nil>
 	// an old writer: the request's epoch 6 is over: epoch 7 has acted
+}
+
+// A worker waits for the grant of its role, and works while it lasts, until the
+// program is asked to stop.
+func ExampleWorker() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	nc, err := nats.Connect(nats.DefaultURL, nats.MaxReconnects(-1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer nc.Close()
+	w, err := worker.New(nc, worker.Options{
+		Election: events.Election{Cluster: "default", Namespace: "prod", Lease: "scheduler"},
+		Role:     "invoices",
+		Handler: func(ctx context.Context, t worker.Term) error {
+			for {
+				if err := t.Check(); err != nil {
+					return err
+				}
+				fmt.Println("working in epoch", t.Epoch)
+				select {
+				case <-time.After(time.Second):
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+			}
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := w.Run(ctx); err != nil {
+		log.Fatal(err) // after worker.ErrOverrun the program must end at once
+	}
 }
