@@ -261,9 +261,17 @@ func (d *desk) tellFree(role string) {
 	d.mu.Lock()
 	useful := !d.closed && d.term.Check() == nil && d.epoch != 0
 	d.mu.Unlock()
-	if useful {
-		d.publish(events.FreeVerb, events.FreeNotice{Role: role})
+	if !useful {
+		return
 	}
+	// Each role has a subject of its own: with hundreds of roles, telling each
+	// of them to the workers of all others was measured to leave no time for
+	// anything else.
+	verb := events.FreeVerb
+	if role != "" {
+		verb += "." + role
+	}
+	d.publish(verb, events.FreeNotice{Role: role})
 }
 
 func (d *desk) publish(verb string, notice any) {
@@ -287,6 +295,7 @@ func (d *desk) drain(deadline boottime.Instant) {
 func (d *desk) wait(ask bool) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var askAt boottime.Instant
 	for {
 		d.mu.Lock()
 		now := boottime.Now()
@@ -296,7 +305,8 @@ func (d *desk) wait(ask bool) {
 		if left <= 0 {
 			return
 		}
-		if ask && n > 0 {
+		if ask && n > 0 && now >= askAt {
+			askAt = now.Add(drainEvery)
 			d.publish(events.DrainVerb, events.DrainNotice{Epoch: epoch})
 		}
 		timer.Reset(min(drainEvery, left))

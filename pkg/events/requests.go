@@ -33,7 +33,8 @@ type StepDownAnswer struct {
 
 // The last tokens of the subjects between a leader and its workers. Grants are
 // asked for and given back by requests; a drain and a free role are told by
-// plain messages of the leader, which workers subscribe to and may miss.
+// plain messages of the leader, which workers subscribe to and may miss. That one
+// role is free is told on <free>.<role>, that all may be on <free> itself.
 const (
 	GrantVerb  = "grant"
 	ReturnVerb = "return"

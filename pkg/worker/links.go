@@ -36,6 +36,8 @@ func (r *run) connect() error {
 		r.inbox + ".*":              r.answered,
 		r.subject(events.DrainVerb): r.drained,
 		r.subject(events.FreeVerb):  r.freed,
+
+		r.subject(events.FreeVerb + "." + r.opts.Role): r.freed,
 	} {
 		sub, err := r.nc.Subscribe(subject, handle)
 		if err != nil {
