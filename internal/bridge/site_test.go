@@ -78,6 +78,13 @@ type candidate struct {
 
 func (s *site) stand(id string) *candidate {
 	s.t.Helper()
+	return s.standWith(election.Options{
+		Identity: id, LeaseDuration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 500 * time.Millisecond,
+	})
+}
+
+func (s *site) standWith(o election.Options) *candidate {
+	s.t.Helper()
 	nc := s.server.Connect(s.t)
 	js := s.server.JetStream(s.t)
 	lock, err := natskv.New(js, natskv.Options{Namespace: scheduler.Namespace, Name: scheduler.Lease})
@@ -85,10 +92,7 @@ func (s *site) stand(id string) *candidate {
 		s.t.Fatal(err)
 	}
 	b, err := bridge.New(lock, nc, logbook.New(nc, events.Options{}, nil), bridge.Config{
-		Election: scheduler, Prefix: events.DefaultPrefix, Logger: s.log.With("candidate", id),
-		Options: election.Options{
-			Identity: id, LeaseDuration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 500 * time.Millisecond,
-		},
+		Election: scheduler, Prefix: events.DefaultPrefix, Logger: s.log.With("candidate", o.Identity), Options: o,
 	})
 	if err != nil {
 		s.t.Fatal(err)
