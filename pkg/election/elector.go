@@ -273,8 +273,7 @@ func (r *run) begin(a core.Begin) {
 	r.publish()
 	r.wg.Go(func() {
 		err := r.work(ctx, t)
-		var p *PanicError
-		if errors.As(err, &p) {
+		if p, ok := errors.AsType[*PanicError](err); ok {
 			r.panicked.Store(p)
 			r.answer(core.WorkOver{})
 			r.answer(core.Stop{})

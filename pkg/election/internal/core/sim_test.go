@@ -22,7 +22,7 @@ type knobs struct {
 	candidates                                    int
 	loseRequest, loseAnswer, slow, watchBreak     int
 	pause, foreign, remove, edit, stepDown, stand int
-	stop, workReturns, setBack                    int
+	stop, workReturns                             int
 }
 
 type event struct {

@@ -1,6 +1,9 @@
 package core
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 type phase int
 
@@ -171,9 +174,9 @@ func (s *State) sentAs(obs Observation) (pending, bool) {
 	if s.writing != nil && match(*s.writing) {
 		return *s.writing, true
 	}
-	for i := len(s.lost) - 1; i >= 0; i-- {
-		if match(s.lost[i]) {
-			return s.lost[i], true
+	for _, p := range slices.Backward(s.lost) {
+		if match(p) {
+			return p, true
 		}
 	}
 	return pending{}, false
