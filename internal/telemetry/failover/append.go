@@ -17,6 +17,9 @@ type Append struct {
 	// spans and ctxs are those of the events, one each.
 	spans []trace.Span
 	ctxs  []context.Context
+	// ends is for each event the epoch of the coming term if it ends a term,
+	// else zero.
+	ends []uint64
 	// parts are the failovers that the events belong to, in order.
 	parts []part
 }
@@ -59,6 +62,11 @@ func (t *Tracer) Publish(ctx context.Context, evs []events.Event) *Append {
 		}
 		p := &a.parts[len(a.parts)-1]
 		p.end = ev.Time
+		if ev.Transition == events.StoppedLeading {
+			a.ends = append(a.ends, epoch)
+		} else {
+			a.ends = append(a.ends, 0)
+		}
 		if ev.Transition == events.BecameLeader {
 			p.began = i + 1
 			p.root.SetAttributes(leaderKey.String(ev.Leader), reasonKey.String(string(ev.Reason)))
@@ -165,7 +173,7 @@ func (t *Tracer) finishLocked(a *Append, n int) {
 		}
 	}
 	t.steps, t.attempts = nil, 0
-	t.made, t.last = a, a.spans[n-1].SpanContext()
+	t.made, t.last, t.coming = a, a.spans[n-1].SpanContext(), a.ends[n-1]
 }
 
 // partOf returns the failover that a step belongs to: the first that was not

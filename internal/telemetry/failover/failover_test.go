@@ -116,7 +116,10 @@ func TestHandOverIsOneTrace(t *testing.T) {
 		t.Errorf("%d spans before the log took the event", n)
 	}
 	appending.Done(nil)
-	a.Step(t.Context(), Step{Name: Release, Start: at(102), End: at(105), Epoch: 8})
+	a.Step(t.Context(), Step{Name: Release, Start: at(102), End: at(105)})
+	if got, want := a.names(), []string{"election drain", publishStopped, "election release"}; !slices.Equal(got, want) {
+		t.Errorf("the old leader may end now, with the spans %q, want %q", got, want)
+	}
 
 	for _, r := range []*replica{b, c} {
 		r.Step(t.Context(), Step{Name: Observe, Start: at(106), End: at(107)})

@@ -89,6 +89,9 @@ type Tracer struct {
 	made *Append
 	// last is the span of the event that the log ends with.
 	last trace.SpanContext
+	// coming is the epoch of the coming term, if the log ends with the end of
+	// the one before; else zero.
+	coming uint64
 }
 
 // New returns a tracer, or nil when tracing is off.
@@ -104,19 +107,23 @@ func New(o Options) *Tracer {
 	}
 }
 
-// Step takes a step. It becomes a span at once if it has an epoch, else when
-// the next event enters the log.
+// Step takes a step. It becomes a span at once if it has an epoch, or if the log
+// ends with a stopped-leading and so tells the coming one: a leader that releases
+// the election may not live to see the next event. Else it waits for that.
 func (t *Tracer) Step(ctx context.Context, s Step) {
 	if t == nil {
 		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s.Epoch == 0 {
+		s.Epoch = t.coming
 	}
 	if s.Epoch > 0 {
 		ctx, _ := t.root(ctx, s.Epoch, time.Time{})
 		t.export(ctx, s)
 		return
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if len(t.steps) == maxSteps {
 		t.steps = append(t.steps[:0], t.steps[1:]...)
 	}
@@ -142,7 +149,10 @@ func (t *Tracer) Settle(ctx context.Context, ev events.Event) {
 	if t.made != nil && t.made.made(sc) > 0 {
 		return
 	}
-	t.last = sc
+	t.last, t.coming = sc, 0
+	if ev.Transition == events.StoppedLeading {
+		t.coming = comingEpoch(ev)
+	}
 	for i, a := range t.unknown {
 		if n := a.made(sc); n > 0 {
 			t.unknown = t.unknown[i+1:]
