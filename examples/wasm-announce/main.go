@@ -1,4 +1,4 @@
-// Wasm-announce is a module that runs once per event: it answers each
+// Command wasm-announce is a module that runs once per event: it answers each
 // became-leader event with an announcement. Build and run it with
 //
 //	GOOS=wasip1 GOARCH=wasm go build -o announce.wasm ./examples/wasm-announce

@@ -1,4 +1,4 @@
-// Wasm-heartbeat is a module that runs for as long as a term lasts: it writes
+// Command wasm-heartbeat is a module that runs for as long as a term lasts: it writes
 // one line a second. Build and run it with
 //
 //	GOOS=wasip1 GOARCH=wasm go build -o heartbeat.wasm ./examples/wasm-heartbeat

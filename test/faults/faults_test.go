@@ -128,18 +128,18 @@ func (g *ground) shake(rng *rand.Rand, kinds map[string]int, mu *sync.Mutex) {
 	case 0:
 		name = "API server restarted"
 		g.api.Kill(g.t)
-		time.Sleep(time.Duration(rng.IntN(1500)) * time.Millisecond)
+		time.Sleep(time.Duration(rng.IntN(1500)) * time.Millisecond) // time itself is the subject: how long the fault lasts
 		g.api.Restart(g.t)
 	case 1:
 		name = "API server hangs"
 		g.api.Pause(g.t)
-		time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
+		time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond) // time itself is the subject: how long the fault lasts
 		g.api.Resume(g.t)
 	default:
 		name = "NATS server restarted"
 		i := rng.IntN(natsenv.Size)
 		g.cluster.Stop(i)
-		time.Sleep(time.Duration(rng.IntN(2000)) * time.Millisecond)
+		time.Sleep(time.Duration(rng.IntN(2000)) * time.Millisecond) // time itself is the subject: how long the fault lasts
 		g.cluster.Restart(g.t, i)
 	}
 	mu.Lock()
@@ -377,22 +377,22 @@ var faults = []fault{
 	}},
 	{"paused", ends(), func(s *stage, a *actor) {
 		a.process.Signal(syscall.SIGSTOP)
-		time.Sleep(time.Duration(s.rng.IntN(4000)) * time.Millisecond)
+		time.Sleep(time.Duration(s.rng.IntN(4000)) * time.Millisecond) // time itself is the subject: how long the fault lasts
 		a.process.Signal(syscall.SIGCONT)
 	}},
 	{"asked to step down", ends(events.StepDown), func(s *stage, a *actor) {
 		e := events.Election{Cluster: "default", Namespace: s.namespace, Lease: "scheduler"}
 		_, _ = s.nc.Request(e.RequestSubject(events.DefaultPrefix, events.StepDownVerb), nil, 2*time.Second)
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // time itself is the subject: how long the fault lasts
 	}},
 	{"API server swallows", ends(), func(s *stage, a *actor) {
 		heal := a.api.hang(s.t)
-		time.Sleep(time.Duration(s.rng.IntN(4000)) * time.Millisecond)
+		time.Sleep(time.Duration(s.rng.IntN(4000)) * time.Millisecond) // time itself is the subject: how long the fault lasts
 		heal()
 	}},
 	{"cut off from the API server", ends(), func(s *stage, a *actor) {
 		heal := a.api.cut(s.t)
-		time.Sleep(time.Duration(s.rng.IntN(4000)) * time.Millisecond)
+		time.Sleep(time.Duration(s.rng.IntN(4000)) * time.Millisecond) // time itself is the subject: how long the fault lasts
 		heal()
 	}},
 	{"cut off from NATS and stopped", ends(events.Released), func(s *stage, a *actor) {
@@ -404,7 +404,7 @@ var faults = []fault{
 	}},
 	{"Lease deleted", ends(events.Deleted), func(s *stage, a *actor) {
 		_ = s.leases.Delete(context.Background(), "scheduler", metav1.DeleteOptions{})
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(300 * time.Millisecond) // time itself is the subject: how long the fault lasts
 	}},
 	{"Lease overwritten", ends(), func(s *stage, a *actor) {
 		obj, err := s.leases.Get(context.Background(), "scheduler", metav1.GetOptions{})

@@ -214,7 +214,7 @@ func TestElectionWithClientGo(t *testing.T) {
 			// It would take back at once what it has given up, before the
 			// other had heard of it.
 			for id := ""; id != "ours" && ctx.Err() == nil; id, _ = r.leader() {
-				time.Sleep(10 * time.Millisecond)
+				time.Sleep(10 * time.Millisecond) // time itself is the subject
 			}
 		}
 	})

@@ -73,7 +73,7 @@ func TestWorkerStoppedAfterRenewals(t *testing.T) {
 	_, first := s.now()
 	for boottime.Now() < first.Add(-time.Second) {
 		s.tell("extend 4s")
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(300 * time.Millisecond) // time itself is the subject
 	}
 	s.stopWorker()
 	_, last := s.now()
@@ -153,7 +153,7 @@ func TestTheCommandLivesWithItsGrant(t *testing.T) {
 	_, first := s.now()
 	for boottime.Now() < first.Add(2*time.Second) {
 		s.tell("extend 4s")
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(200 * time.Millisecond) // time itself is the subject
 	}
 	s.heard("result")
 	_, last := s.now()

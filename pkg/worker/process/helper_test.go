@@ -94,7 +94,7 @@ func work(args []string) int {
 		case s := <-signals:
 			note("got " + s.String())
 			if (s == syscall.SIGTERM || s == syscall.SIGINT) && !*stubborn {
-				time.Sleep(*tidy)
+				time.Sleep(*tidy) // time itself is the subject
 				note("end")
 				return *code
 			}
@@ -245,7 +245,7 @@ func countBegun(t *testing.T, record string) (n int) {
 
 func eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(within); !ok(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(within); !ok(); time.Sleep(2 * time.Millisecond) { // time itself is the subject
 		if time.Now().After(end) {
 			t.Fatalf("not within %v: %s", within, what)
 		}

@@ -26,7 +26,7 @@ func TestTheHeartbeatExample(t *testing.T) {
 		g := newGrant(t, time.Minute, 0)
 		done := make(chan error, 1)
 		go func() { done <- g.Run(m.Handle, nil) }()
-		for deadline := time.Now().Add(30 * time.Second); strings.Count(out.String(), "\n") < 2; time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(30 * time.Second); strings.Count(out.String(), "\n") < 2; time.Sleep(5 * time.Millisecond) { // time itself is the subject
 			if time.Now().After(deadline) {
 				t.Fatalf("no two beats, but %q", out.String())
 			}

@@ -138,7 +138,7 @@ func TestNoWorkAfterTheDeadline(t *testing.T) {
 	if err := g.Run(m.Handle, nil); err == nil {
 		t.Error("it ended by itself")
 	}
-	time.Sleep(20 * time.Millisecond)
+	time.Sleep(20 * time.Millisecond) // time itself is the subject
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.writes == 0 || w.last >= g.Term().Deadline() {
@@ -269,7 +269,7 @@ func TestTermsFollowOneAnother(t *testing.T) {
 		w.mu.Lock()
 		before := w.writes
 		w.mu.Unlock()
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) { // time itself is the subject
 			w.mu.Lock()
 			n := w.writes
 			w.mu.Unlock()
