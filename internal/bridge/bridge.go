@@ -175,6 +175,9 @@ func (b *Bridge) observe(s election.State) {
 	if s.Status == election.Free || s.Status == election.Lapsed {
 		b.free.Store(&s.At)
 	}
+	if s.Status == election.Lapsed {
+		b.waited(s)
+	}
 }
 
 // read is the recorder's look at the lock itself.

@@ -31,6 +31,14 @@ func (b *Bridge) append(ctx context.Context, _ events.Election, evs []events.Eve
 // seen tells the tracer of every event in the log.
 func (b *Bridge) seen(ev events.Event) { b.tracer.Settle(context.Background(), ev) }
 
+// waited tells the tracer that a lease ran out, and how long this replica has
+// waited for that since it last saw a renewal.
+func (b *Bridge) waited(s election.State) {
+	b.tracer.Step(context.Background(), failover.Step{
+		Name: failover.Observe, Start: s.At.Add(-s.Observation.Record.Duration), End: s.At, Outcome: "lapsed",
+	})
+}
+
 // wrote tells the tracer of the writes that take and release the lock, and of
 // how long it took to learn that it was free.
 func (b *Bridge) wrote(w election.Write) {
