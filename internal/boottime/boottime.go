@@ -11,7 +11,7 @@ type Instant int64
 // Now returns the present moment. It never goes backwards. It is safe for
 // concurrent use and costs one system call, well under a microsecond.
 func Now() Instant {
-	if t := time.Now(); t == t.Round(0) { //nolint:staticcheck // Equal would not look at the monotonic reading
+	if t := time.Now(); t == t.Round(0) { // Equal would not look at the monotonic reading
 		// Only in a synctest bubble has a time no monotonic reading.
 		return Instant(t.UnixNano())
 	}

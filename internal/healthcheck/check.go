@@ -22,7 +22,7 @@ const mostOutput = 512
 func URL(target string) (func(context.Context) error, error) {
 	u, err := url.Parse(target)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("health URL %q: want http://host:port/path or https://...", target)
+		return nil, fmt.Errorf("health URL %q: want http://host:port/path or https://host:port/path", target)
 	}
 	// A connection of its own for each check: one that is kept alive can
 	// outlive the listener that it is to ask for.

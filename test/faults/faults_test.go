@@ -123,7 +123,7 @@ type ground struct {
 
 // shake harms a server and heals it again.
 func (g *ground) shake(rng *rand.Rand, kinds map[string]int, mu *sync.Mutex) {
-	name := ""
+	var name string
 	switch rng.IntN(4) {
 	case 0:
 		name = "API server restarted"

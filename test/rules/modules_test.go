@@ -56,7 +56,19 @@ func TestMainModuleReplacesNothing(t *testing.T) {
 func TestModulesNameOneGoVersion(t *testing.T) {
 	t.Parallel()
 	want := readModule(t, ".").Go
-	for _, folder := range []string{"tools", "test/controlplane"} {
+	others, err := filepath.Glob(filepath.Join(root(t), "*", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests, err := filepath.Glob(filepath.Join(root(t), "*", "*", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range append(others, tests...) {
+		folder, err := filepath.Rel(root(t), filepath.Dir(path))
+		if err != nil {
+			t.Fatal(err)
+		}
 		if got := readModule(t, folder).Go; got != want {
 			t.Errorf("%s/go.mod says go %s, go.mod says go %s: one checkout is built with one toolchain", folder, got, want)
 		}

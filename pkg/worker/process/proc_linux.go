@@ -145,14 +145,14 @@ var procIsOurs = sync.OnceValue(func() bool {
 // looks again. It reports false when the kernel was built without them.
 func children(pid int) (list []int, ok bool) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/task/"
-	d, err := os.Open(dir) //nolint:gosec // below /proc
+	d, err := os.Open(dir)
 	if err != nil {
 		return nil, true // it has ended
 	}
 	defer d.Close()
 	threads, _ := d.Readdirnames(-1)
 	for _, tid := range threads {
-		b, err := os.ReadFile(dir + tid + "/children") //nolint:gosec // below /proc
+		b, err := os.ReadFile(dir + tid + "/children")
 		if err != nil {
 			continue
 		}

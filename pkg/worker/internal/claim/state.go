@@ -124,6 +124,8 @@ func (s *State) Wake() boottime.Instant {
 		if s.keep {
 			wake = min(wake, s.askAt)
 		}
+	case leaving:
+		// Only grants that are to be given back are left.
 	}
 	if s.back != 0 {
 		wake = min(wake, s.backAt)
@@ -175,6 +177,8 @@ func (s *State) cancel(m Moment, why Why, keep bool) {
 		s.act(Cancel{Why: why})
 	case stopping:
 		s.keep = s.keep && keep
+	case waiting, leaving, finished:
+		// No handler runs.
 	}
 }
 
