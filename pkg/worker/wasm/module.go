@@ -104,7 +104,7 @@ func New(ctx context.Context, binary []byte, o Options) (_ *Module, err error) {
 		cfg = wazero.NewRuntimeConfigInterpreter()
 	}
 	cfg = cfg.WithCloseOnContextDone(true).
-		WithDebugInfoEnabled(false).                      // the checks have moved what it points to
+		WithDebugInfoEnabled(false). // the checks have moved what it points to
 		WithMemoryLimitPages(uint32(o.Memory / pageSize))
 	if o.CacheDir != "" {
 		if m.cache, err = wazero.NewCompilationCacheWithDir(o.CacheDir); err != nil {

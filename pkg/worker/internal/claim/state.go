@@ -125,7 +125,7 @@ func (s *State) Wake() boottime.Instant {
 			wake = min(wake, s.askAt)
 		}
 	case leaving:
-		// Only grants that are to be given back are left.
+		// The grant's way back is all that is left, below.
 	}
 	if s.back != 0 {
 		wake = min(wake, s.backAt)
