@@ -126,6 +126,18 @@ func TestAStoppedGuardGoesOnWhenTheWorkerDies(t *testing.T) {
 	s.noWorkAfter(deadline, treeSize)
 }
 
+// With both gone, the kernel still kills the command itself.
+func TestWorkerAndGuardKilledTogether(t *testing.T) {
+	t.Parallel()
+	s := stage(t, []string{"-valid", "60s"}, "-stubborn")
+	s.atWork(1)
+	guard, _ := s.now()
+	s.stopWorker() // so that it cannot see to it
+	send(t, guard, syscall.SIGKILL)
+	s.gone(5 * time.Second)
+	s.signal(syscall.SIGKILL)
+}
+
 func TestAGuardThatWasPausedPastTheDeadlineKillsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := stage(t, []string{"-valid", "4s"}, tree...)

@@ -41,7 +41,7 @@ func guardMain() int {
 	// The kernel kills the command when the thread that started it ends.
 	runtime.LockOSThread()
 	disguise()
-	hurry()
+	calm := hurry()
 	l, err := newLink(os.NewFile(3, "control"))
 	if err != nil {
 		os.Stderr.WriteString("lb-guard: taking over the control socket: " + err.Error() + "\n")
@@ -52,13 +52,15 @@ func guardMain() int {
 	// in the command, other than ignored signals would be.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE, syscall.SIGALRM, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
-	g := &guard{link: l, adopts: adoptOrphans()}
+	g := &guard{link: l, calm: calm, adopts: adoptOrphans()}
 	return g.loop()
 }
 
 // guard runs one command at a time. All of it belongs to the goroutine of loop.
 type guard struct {
 	link *link
+	// calm gives a command the priority of the worker.
+	calm func(pid int)
 	// adopts is true when orphaned descendants become the guard's children.
 	adopts bool
 	// gone is true when the worker is.
@@ -189,6 +191,7 @@ func (g *guard) start(o order, now boottime.Instant) {
 		g.tell(report{Run: o.Run, Exited: &ending{NotStarted: errno}})
 		return
 	}
+	g.calm(pid)
 	r.pid = pid
 	g.run = r
 	g.tell(report{Run: o.Run, Started: pid})

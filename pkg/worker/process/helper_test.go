@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -115,6 +116,7 @@ func workerMain(args []string) int {
 	marker := fs.String("marker", "", "")
 	relay := fs.Bool("relay", false, "")
 	reap := fs.Bool("reap", false, "")
+	terminal := fs.Bool("terminal", false, "give the command our own standard input, instead of taking orders from it")
 	rush := fs.Bool("hurry", false, "do not let a busy machine hold up the worker")
 	_ = fs.Parse(args) // it exits
 	if *rush {
@@ -125,7 +127,12 @@ func workerMain(args []string) int {
 		go ReapOrphans(context.Background())
 	}
 	env := append(os.Environ(), *marker, "LB_TEST_PART=work")
-	r, err := New(Command{Path: fs.Arg(0), Args: fs.Args()[1:], Env: env, Grace: *grace})
+	c := Command{Path: fs.Arg(0), Args: fs.Args()[1:], Env: env, Grace: *grace}
+	orders := io.Reader(os.Stdin)
+	if *terminal {
+		c.Stdin, orders = os.Stdin, strings.NewReader("")
+	}
+	r, err := New(c)
 	if err != nil {
 		fmt.Println("error", err)
 		return 2
@@ -145,7 +152,7 @@ func workerMain(args []string) int {
 	tell("guard", r.guard.cmd.Process.Pid)
 	tell("deadline", int64(g.Term().Deadline()))
 	go func() {
-		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		for in := bufio.NewScanner(orders); in.Scan(); {
 			switch word, arg, _ := strings.Cut(in.Text(), " "); word {
 			case "extend":
 				d, _ := time.ParseDuration(arg)

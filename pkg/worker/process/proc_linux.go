@@ -17,14 +17,18 @@ func disguise() { _ = os.WriteFile("/proc/self/comm", []byte(guardName), 0) }
 // hurry asks the kernel to run this process before others, so that a busy
 // machine does not hold up the guard at the moment it has to kill. That takes
 // a privilege (CAP_SYS_NICE, or RLIMIT_RTPRIO) and is done without otherwise.
-// Commands do not inherit it: they are started by the calling thread, to which
-// this process' main goroutine must be locked.
-func hurry() {
-	threads, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		return
+//
+// Commands do not inherit it, since the calling thread starts them, to which
+// the main goroutine must be locked. The returned function gives one of them
+// the priority that this process had before.
+func hurry() (calm func(pid int)) {
+	before, err := unix.SchedGetAttr(0, 0)
+	threads, err2 := os.ReadDir("/proc/self/task")
+	if err != nil || err2 != nil {
+		return func(int) {}
 	}
 	self := unix.Gettid()
+	calm = func(int) {}
 	for _, e := range threads {
 		tid, err := strconv.Atoi(e.Name())
 		if err != nil {
@@ -34,8 +38,11 @@ func hurry() {
 		if tid == self {
 			attr.Flags = unix.SCHED_FLAG_RESET_ON_FORK
 		}
-		_ = unix.SchedSetAttr(tid, attr, 0)
+		if unix.SchedSetAttr(tid, attr, 0) == nil && tid == self {
+			calm = func(pid int) { _ = unix.SchedSetAttr(pid, before, 0) }
+		}
 	}
+	return calm
 }
 
 // adoptOrphans makes orphaned descendants children of this process. It reports
