@@ -74,12 +74,19 @@ type run struct {
 	id   uint64
 	pid  int
 	main *ending // how the command itself ended; nil while it runs
-	// killing is true once SIGKILL has been sent.
-	killing bool
+	// killAgain is when SIGKILL is sent again to what is left, and pause how
+	// long after that once more. Both are zero before the first time.
+	killAgain boottime.Instant
+	pause     time.Duration
 }
 
-// killEvery is the pause between two attempts to kill what is left.
-const killEvery = 5 * time.Millisecond
+// The pause between two attempts to kill what is left grows from the first to
+// the longest. Killed processes need time on a processor to vanish, of which a
+// guard that hurries must not rob them.
+const (
+	firstPause   = 5 * time.Millisecond
+	longestPause = 100 * time.Millisecond
+)
 
 func (g *guard) loop() int {
 	children := make(chan os.Signal, 1)
@@ -212,12 +219,17 @@ func (g *guard) advance() boottime.Instant {
 	case ask:
 		r.ask(syscall.SIGTERM)
 	case kill:
-		r.kill()
-		if !r.killing {
-			r.killing = true
-			g.tell(report{Run: r.id, Killing: true})
+		if now < r.killAgain {
+			return r.killAgain
 		}
-		return now.Add(killEvery)
+		r.kill()
+		if r.killAgain == 0 {
+			g.tell(report{Run: r.id, Killing: true})
+			r.pause = firstPause
+		}
+		r.killAgain = now.Add(r.pause)
+		r.pause = min(2*r.pause, longestPause)
+		return r.killAgain
 	}
 	return at
 }

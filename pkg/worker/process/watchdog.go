@@ -176,7 +176,7 @@ func (g *watchdog) abandon(leader proc, marker string) []report {
 		if len(left) == 0 {
 			break
 		}
-		time.Sleep(killEvery)
+		time.Sleep(firstPause)
 	}
 	return unread
 }
