@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/leaderbridge/leaderbridge/pkg/events"
 	"github.com/leaderbridge/leaderbridge/test/testenv"
 	"github.com/leaderbridge/leaderbridge/test/testenv/natsenv"
@@ -68,18 +70,23 @@ func TestClusterLosesTheStreamsLeader(t *testing.T) {
 		last = max(last, stop())
 	}
 	testenv.Eventually(t, patience, func() error { return f.isWhole(last) })
-	all := history(t, js, scheduler)
+	// The server that answers may still be catching up.
+	var all []events.Event
+	testenv.Eventually(t, patience, func() error {
+		if all = history(t, js, scheduler); uint64(len(all)) != last {
+			return fmt.Errorf("%d events up to sequence %d", len(all), last)
+		}
+		return nil
+	})
 	if err := exact(all); err != nil {
 		t.Error(err)
 	}
-	if uint64(len(all)) != last {
-		t.Errorf("%d events up to sequence %d", len(all), last)
-	}
 	f.becomes(t, nil)
-	kv, err := js.KeyValue(patient(t), events.DefaultBucket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var kv jetstream.KeyValue
+	testenv.Eventually(t, patience, func() (err error) {
+		kv, err = js.KeyValue(patient(t), events.DefaultBucket)
+		return err
+	})
 	end := all[len(all)-1]
 	testenv.Eventually(t, patience, func() error {
 		return shows(t, kv, scheduler.KVKey(), fmt.Sprintf("%s %d", end.Transition, end.Epoch))

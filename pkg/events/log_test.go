@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/leaderbridge/leaderbridge/pkg/events"
+	"github.com/leaderbridge/leaderbridge/test/testenv"
 	"github.com/leaderbridge/leaderbridge/test/testenv/natsenv"
 )
 
@@ -72,36 +73,42 @@ func term(e events.Election, epoch uint64) []events.Event {
 	return []events.Event{stopped, became, next}
 }
 
-// history reads the whole log of an election from the stream itself.
+// history reads the whole log of an election from the stream itself. It tries
+// until it can: a cluster may still be finding its leaders.
 func history(t testing.TB, js jetstream.JetStream, e events.Election) []events.Event {
 	t.Helper()
 	var all []events.Event
-	stream, err := js.Stream(t.Context(), events.DefaultStream)
-	if err != nil {
-		t.Fatal(err)
-	}
-	consumer, err := stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{
+	testenv.Eventually(t, patience, func() (err error) {
+		all, err = tryHistory(t.Context(), js, e)
+		return err
+	})
+	return all
+}
+
+func tryHistory(ctx context.Context, js jetstream.JetStream, e events.Election) ([]events.Event, error) {
+	consumer, err := js.CreateConsumer(ctx, events.DefaultStream, jetstream.ConsumerConfig{
 		FilterSubject: e.Filter(events.DefaultPrefix), AckPolicy: jetstream.AckNonePolicy,
 	})
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
+	var all []events.Event
 	for pending := consumer.CachedInfo().NumPending; pending > 0; {
-		msg, err := consumer.Next(jetstream.FetchMaxWait(patience))
+		msg, err := consumer.Next(jetstream.FetchMaxWait(5 * time.Second))
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		event, err := events.Decode(msg.Headers(), msg.Data())
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		meta, err := msg.Metadata()
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		all, pending = append(all, event), meta.NumPending
 	}
-	return all
+	return all, nil
 }
 
 // exact checks the order of promise 1: stopped-leading(n), became-leader(n+1),
