@@ -52,7 +52,8 @@ func ExampleWorker() {
 	defer stop()
 	nc, err := nats.Connect(nats.DefaultURL, nats.MaxReconnects(-1))
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer nc.Close()
 	w, err := worker.New(nc, worker.Options{
@@ -73,7 +74,8 @@ func ExampleWorker() {
 		},
 	})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	if err := w.Run(ctx); err != nil {
 		log.Fatal(err) // after worker.ErrOverrun the program must end at once
