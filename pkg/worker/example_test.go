@@ -3,7 +3,6 @@ package worker_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"os"
 	"os/signal"
 	"time"
@@ -78,6 +77,6 @@ func ExampleWorker() {
 		return
 	}
 	if err := w.Run(ctx); err != nil {
-		log.Fatal(err) // after worker.ErrOverrun the program must end at once
+		fmt.Println(err) // after worker.ErrOverrun the program must end at once
 	}
 }
