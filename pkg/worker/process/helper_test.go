@@ -40,6 +40,9 @@ func TestMain(m *testing.M) {
 	case "worker":
 		os.Exit(workerMain(os.Args[1:]))
 	}
+	// The race detector makes a process wait for a second when it ends, which
+	// for guards and commands only takes time.
+	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	goleak.VerifyTestMain(m)
 }
 

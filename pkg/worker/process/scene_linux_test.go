@@ -25,7 +25,7 @@ type scene struct {
 	marker string
 
 	mu       sync.Mutex
-	guard    int
+	guard    proc
 	deadline boottime.Instant
 	said     []string
 	exited   chan struct{}
@@ -73,11 +73,10 @@ func stage(t *testing.T, workerArgs []string, commandArgs ...string) *scene {
 			_ = s.cmd.Process.Signal(sig)
 		}
 		<-s.exited
-		s.mu.Lock()
-		guard := s.guard
-		s.mu.Unlock()
-		if p, ok := readProc(guard); ok && p.state != 'Z' && t.Failed() {
-			_ = syscall.Kill(guard, syscall.SIGKILL)
+		if t.Failed() {
+			s.mu.Lock()
+			s.guard.signal(syscall.SIGKILL) // nobody else, if its number was given away
+			s.mu.Unlock()
 		}
 		for _, p := range withMarker(s.marker) {
 			p.signal(syscall.SIGKILL)
@@ -94,7 +93,8 @@ func (s *scene) hear(line string) {
 	s.said = append(s.said, line)
 	switch word, arg, _ := strings.Cut(line, " "); word {
 	case "guard":
-		s.guard, _ = strconv.Atoi(arg)
+		pid, _ := strconv.Atoi(arg)
+		s.guard, _ = readProc(pid)
 	case "deadline":
 		n, _ := strconv.ParseInt(arg, 10, 64)
 		s.deadline = boottime.Instant(n)
@@ -150,7 +150,7 @@ func (s *scene) heard(prefix string) (line string) {
 func (s *scene) now() (guard int, deadline boottime.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.guard, s.deadline
+	return s.guard.pid, s.deadline
 }
 
 // gone waits until nothing of the command is left.
