@@ -109,7 +109,14 @@ func (r *runCommand) check() error {
 	if err := r.options.Default().Validate(); err != nil {
 		return err
 	}
-	return r.logFlags.check()
+	if err := r.logFlags.check(); err != nil {
+		return err
+	}
+	if r.lockKind == lockLease {
+		// Before NATS is tried, whose absence would be said first.
+		_, err = r.kube.Config()
+	}
+	return err
 }
 
 func (r *runCommand) namespace() string {

@@ -414,7 +414,9 @@ var faults = []fault{
 		who, now, seconds, transitions := intruder, metav1.NowMicro(), int32(lease/time.Second), *obj.Spec.LeaseTransitions+1
 		obj.Spec.HolderIdentity, obj.Spec.AcquireTime, obj.Spec.RenewTime = &who, &now, &now
 		obj.Spec.LeaseDurationSeconds, obj.Spec.LeaseTransitions = &seconds, &transitions
-		_, _ = s.leases.Update(context.Background(), obj, metav1.UpdateOptions{})
+		if _, err := s.leases.Update(context.Background(), obj, metav1.UpdateOptions{}); err != nil {
+			return // the leader renewed in between, or the API server is away
+		}
 		s.otherThan(a.id)
 	}},
 }
