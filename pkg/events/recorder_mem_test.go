@@ -40,13 +40,15 @@ func newMemory() *memory {
 }
 
 func (m *memory) suffer(ctx context.Context, doing string) fault {
+	// One call at a time, so that faults may count.
 	m.mu.Lock()
 	faults := m.faults
-	m.mu.Unlock()
 	if faults == nil {
+		m.mu.Unlock()
 		return fault{}
 	}
 	f := faults(doing)
+	m.mu.Unlock()
 	select {
 	case <-time.After(f.wait):
 	case <-ctx.Done():
