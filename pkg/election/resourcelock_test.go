@@ -80,9 +80,9 @@ func TestResourceLockCarriesClientGosElector(t *testing.T) {
 		if uid := store.State().UID; uid != store.History()[0].UID {
 			t.Errorf("the uid changed to %s", uid)
 		}
-		store.Delete()
-		ledD, stopD := run("d", true)
+		store.Delete() // client-go's elector would take it while c still leads
 		stopC()
+		ledD, stopD := run("d", true)
 		<-ledD
 		stopD()
 	})
