@@ -33,9 +33,10 @@ func newDemo(c *common) *cobra.Command {
 		Use:   "demo",
 		Short: "Show elections, crashes and hand-overs on this machine",
 		Long: `Show everything on one machine with nothing installed: a NATS server in this
-process, three candidates as processes of their own, and a subscriber. One
-leader after the other is asked to step down, stopped and killed. The timeline
-shows each event as it arrives, and the summary how long the hand-overs took.
+process, three candidates as processes of their own, two workers that compete
+for one role, and a subscriber. One leader after the other is asked to step
+down, stopped and killed. The timeline shows each event as it arrives and who
+works, and the summary how long the hand-overs took.
 
 With --kubeconfig the candidates stand on a Lease of a real cluster, which is
 deleted at the end; with --nats-url the events go through an existing NATS,

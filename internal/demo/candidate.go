@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -62,7 +63,7 @@ func command(dir, name string, env, args []string) func(id string) (*exec.Cmd, e
 		if err != nil {
 			return nil, fmt.Errorf("find this program: %w", err)
 		}
-		log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		log, err := os.OpenFile(logFile(dir, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
 			return nil, err
 		}
@@ -72,4 +73,16 @@ func command(dir, name string, env, args []string) func(id string) (*exec.Cmd, e
 		dieWithParent(cmd)
 		return cmd, nil
 	}
+}
+
+func logFile(dir, name string) string { return filepath.Join(dir, name+".log") }
+
+// lastLine returns what a log ends with.
+func lastLine(file string) string {
+	text, err := os.ReadFile(file) // #nosec G304 -- the demo's own file
+	if err != nil {
+		return err.Error()
+	}
+	text = bytes.TrimRight(text, "\n")
+	return string(text[bytes.LastIndexByte(text, '\n')+1:])
 }

@@ -72,6 +72,7 @@ type show struct {
 	arrivals chan arrival
 	timeline timeline
 	took     map[string][]time.Duration
+	work     workplace
 }
 
 // Run shows the demo until the rounds are over or ctx ends. Nothing is left
@@ -111,18 +112,39 @@ func Run(ctx context.Context, o Options) (err error) {
 		timeline: timeline{out: o.Out, begun: time.Now()},
 		took:     map[string][]time.Duration{},
 	}
+	s.work.show = s
 	if !o.JSON {
-		s.timeline.header(fmt.Sprintf("Three candidates of the election %s, %s. Ctrl-C ends it.", s.election, where))
+		s.timeline.header(fmt.Sprintf("Three candidates and two workers of the election %s,\n%s. Ctrl-C ends it.", s.election, where))
 	}
+	atWork, goHome := context.WithCancel(ctx)
 	defer func() {
+		goHome()
+		err = errors.Join(err, s.work.close())
 		for _, c := range s.cast {
 			err = errors.Join(err, c.end(syscall.SIGTERM))
 		}
 		if !o.JSON && err == nil {
-			s.timeline.summary(s.took)
+			s.timeline.summary(s.took, s.work.idle)
 		}
 	}()
-	return s.play(ctx, dir)
+	if err := s.work.open(atWork, dir); err != nil {
+		return err
+	}
+	err = s.play(ctx, dir)
+	if errors.Is(err, errNobody) {
+		err = fmt.Errorf("%w; the last that candidate %s said: %s", err, s.cast[0].name, lastLine(logFile(dir, s.cast[0].name)))
+	}
+	return err
+}
+
+// errNobody is a wait for a leader that came to nothing.
+var errNobody = errors.New("there was no new leader")
+
+// note shows people what happens beside the log.
+func (s *show) note(epoch uint64, what, who, why string) {
+	if !s.opts.JSON {
+		s.timeline.row(time.Now(), epoch, what, who, why)
+	}
 }
 
 func (s *show) play(ctx context.Context, dir string) error {
@@ -191,7 +213,7 @@ func (s *show) next(ctx context.Context, after uint64) (arrival, error) {
 				return a, nil
 			}
 		case <-timeout.C:
-			return arrival{}, fmt.Errorf("there was no new leader within %s", limit)
+			return arrival{}, fmt.Errorf("%w within %s", errNobody, limit)
 		case <-ctx.Done():
 			return arrival{}, ctx.Err()
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/leaderbridge/leaderbridge/pkg/events"
@@ -26,7 +27,12 @@ func (t *timeline) event(at time.Time, e events.Event) {
 	if e.Perspective == events.ByWitness {
 		reason += ", reported by " + e.Reporter
 	}
-	t.printf("%9.3f  %5d  %-16s %-12s %s\n", at.Sub(t.begun).Seconds(), e.Epoch, e.Transition, e.Who(), reason)
+	t.row(at, e.Epoch, string(e.Transition), e.Who(), reason)
+}
+
+func (t *timeline) row(at time.Time, epoch uint64, what, who, why string) {
+	line := fmt.Sprintf("%9.3f  %5d  %-16s %-12s %s", at.Sub(t.begun).Seconds(), epoch, what, who, why)
+	t.printf("%s\n", strings.TrimRight(line, " "))
 }
 
 func (t *timeline) action(a action, who string) {
@@ -37,17 +43,22 @@ func (t *timeline) handover(took time.Duration) {
 	t.printf("%9s         hand-over took %s\n", "", pretty(took))
 }
 
-// summary shows the hand-overs of each kind.
-func (t *timeline) summary(took map[string][]time.Duration) {
+// summary shows the hand-overs of each kind, and how long nobody worked.
+func (t *timeline) summary(took map[string][]time.Duration, idle []time.Duration) {
 	t.printf("\n%-24s %5s  %9s  %9s  %9s\n", "hand-over", "count", "least", "median", "most")
 	for _, a := range actions {
-		d := slices.Sorted(slices.Values(took[a.name]))
-		if len(d) == 0 {
-			continue
-		}
-		t.printf("%-24s %5d  %9s  %9s  %9s\n", a.label, len(d), pretty(d[0]), pretty(d[len(d)/2]), pretty(d[len(d)-1]))
+		t.spread(a.label, took[a.name])
 	}
-	t.printf("\nFrom the request or the signal to new-leader at a subscriber. A crash is noticed\nwhen the lease is over, so it takes up to the lease duration of %s.\n", leaseDuration)
+	t.spread("workers' pause", idle)
+	t.printf("\nFrom the request or the signal to new-leader at a subscriber, and from a worker's\nstop to the next one's start. A crash is noticed when the lease is over, so it\ntakes up to the lease duration of %s.\n", leaseDuration)
+}
+
+func (t *timeline) spread(label string, took []time.Duration) {
+	d := slices.Sorted(slices.Values(took))
+	if len(d) == 0 {
+		return
+	}
+	t.printf("%-24s %5d  %9s  %9s  %9s\n", label, len(d), pretty(d[0]), pretty(d[len(d)/2]), pretty(d[len(d)-1]))
 }
 
 func pretty(d time.Duration) string {
