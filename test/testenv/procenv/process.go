@@ -64,7 +64,13 @@ type Process struct {
 // of the test if it still runs, and its output is shown if the test failed.
 func Start(tb testing.TB, name string, env []string, args ...string) *Process {
 	tb.Helper()
-	p := &Process{tb: tb, name: name, cmd: exec.Command(Binary(tb), args...), done: make(chan struct{})}
+	return StartProgram(tb, name, env, Binary(tb), args...)
+}
+
+// StartProgram runs another program in the same way.
+func StartProgram(tb testing.TB, name string, env []string, path string, args ...string) *Process {
+	tb.Helper()
+	p := &Process{tb: tb, name: name, cmd: exec.Command(path, args...), done: make(chan struct{})}
 	p.cmd.Env = append(clean(os.Environ()), env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errs
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -2,7 +2,6 @@ package toolenv
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -10,9 +9,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leaderbridge/leaderbridge/test/testenv"
 )
 
 // Tool is a program for tests.
@@ -62,7 +62,7 @@ func (t Tool) Build() error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { // #nosec G301 -- programs for whoever shares the cache
 		return err
 	}
-	unlock, err := lock(path + ".lock")
+	unlock, err := testenv.LockFile(path + ".lock")
 	if err != nil {
 		return err
 	}
@@ -122,16 +122,4 @@ func contents(module string) ([]byte, error) {
 		return err
 	})
 	return sum.Sum(nil), err
-}
-
-// lock lets one build run at a time; the others wait and then find its result.
-func lock(path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644) // #nosec G302 G304 -- in the cache that all of them share
-	if err != nil {
-		return nil, err
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
-	}
-	return func() { _ = f.Close() }, nil
 }

@@ -1,0 +1,21 @@
+package node
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/leaderbridge/leaderbridge/test/testenv/procenv"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(clean{m})
+}
+
+// clean removes the command once all tests are over.
+type clean struct{ m *testing.M }
+
+func (c clean) Run() int {
+	defer procenv.Clean()
+	return c.m.Run()
+}
