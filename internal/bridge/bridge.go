@@ -94,6 +94,7 @@ func New(lock election.Lock, nc *nats.Conn, book *logbook.Book, cfg Config) (*Br
 			Assigned: b.assigned,
 			Append:   b.append,
 			Failed:   b.failed,
+			Dropped:  b.dropped,
 		},
 	})
 	if err != nil {
@@ -206,6 +207,10 @@ func (b *Bridge) failed(_ events.Election, err error) {
 	b.metrics.Appended(context.Background(), 0, err)
 	b.cfg.Metrics.Failed(context.Background(), instruments.PartLog)
 	b.metrics.SetQueued(b.recorder.Stats().Queued)
+}
+
+func (b *Bridge) dropped(events.Election, events.Observed, error) {
+	b.metrics.Dropped(context.Background())
 }
 
 // followed notes whether the log is followed, and says so once for each

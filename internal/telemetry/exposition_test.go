@@ -37,6 +37,7 @@ func reportEverything(t *testing.T) *Telemetry {
 		e.Transition(ctx, events.Event{Transition: events.BecameLeader, Reason: events.Acquired, LeaderlessMillis: &leaderless})
 		e.Handover(ctx, time.Millisecond)
 		e.Appended(ctx, time.Millisecond, nil)
+		e.Dropped(ctx)
 		e.Grant(ctx, instruments.GrantGiven)
 	}
 	tel.Metrics.LogReachable(true)

@@ -22,6 +22,9 @@ import (
 	"github.com/leaderbridge/leaderbridge/pkg/events"
 )
 
+// DefaultFlushTimeout bounds how long a clean stop waits for the log.
+const DefaultFlushTimeout = 2 * time.Second
+
 // Config says what a Watcher does.
 type Config struct {
 	Selection Selection
@@ -31,6 +34,9 @@ type Config struct {
 	Identity string
 	// Delay is how long a change is left to others to report, on average.
 	Delay time.Duration
+	// FlushTimeout is how long a clean stop waits for the log, at most, to
+	// take what it still lacks. Zero means DefaultFlushTimeout.
+	FlushTimeout time.Duration
 	// Metrics may be nil.
 	Metrics *instruments.Metrics
 	Logger  *slog.Logger
@@ -70,6 +76,9 @@ func New(client coordinationclient.LeasesGetter, book *logbook.Book, cfg Config)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	if cfg.FlushTimeout == 0 {
+		cfg.FlushTimeout = DefaultFlushTimeout
+	}
 	w := &Watcher{
 		cfg: cfg, client: client, book: book,
 		metrics: cfg.Metrics.Watching(),
@@ -90,6 +99,7 @@ func New(client coordinationclient.LeasesGetter, book *logbook.Book, cfg Config)
 		Hooks: events.Hooks{
 			Appended: w.appended,
 			Failed:   w.failed,
+			Dropped:  w.dropped,
 		},
 	})
 	return w, err
@@ -117,9 +127,19 @@ func (w *Watcher) Run(ctx context.Context) error {
 	w.mu.Lock()
 	w.alarm.Stop()
 	w.mu.Unlock()
+	w.flush(ctx)
 	stop()
 	wg.Wait()
 	return nil
+}
+
+// flush brings into the log what it still lacks.
+func (w *Watcher) flush(ctx context.Context) {
+	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.FlushTimeout)
+	defer cancel()
+	if err := w.recorder.FlushAll(flush); err != nil {
+		w.cfg.Logger.Warn("not all that was observed is in the log; who watches next will tell that something is missing", "error", err)
+	}
 }
 
 func (w *Watcher) election(k key) events.Election {
@@ -259,6 +279,10 @@ func (w *Watcher) failed(_ events.Election, err error) {
 	w.metrics.Appended(context.Background(), 0, err)
 	w.cfg.Metrics.Failed(context.Background(), instruments.PartLog)
 	w.metrics.SetQueued(w.recorder.Stats().Queued)
+}
+
+func (w *Watcher) dropped(events.Election, events.Observed, error) {
+	w.metrics.Dropped(context.Background())
 }
 
 func (w *Watcher) followed(err error) {

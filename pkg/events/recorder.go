@@ -96,7 +96,8 @@ type Stats struct {
 
 // Recorder keeps the log of many elections true, given the states that a
 // replica observes. Create it with [NewRecorder] and call Run once; the other
-// methods may be called from any goroutine, at any time, and only Flush waits.
+// methods may be called from any goroutine, at any time, and only Flush and
+// FlushAll wait.
 //
 // # What it promises
 //
@@ -253,12 +254,57 @@ func (r *Recorder) Flush(ctx context.Context, e Election) error {
 		r.mu.Unlock()
 		return nil
 	}
-	done := make(chan struct{})
+	done := r.flush(a)
+	r.mu.Unlock()
+	return r.flushed(ctx, a, done)
+}
+
+// FlushAll is Flush for all elections at once. Its error is that of the first
+// election found that was not brought up to date, and tells how many there are.
+func (r *Recorder) FlushAll(ctx context.Context) error {
+	type wait struct {
+		account *account
+		done    chan struct{}
+	}
+	r.mu.Lock()
+	waits := make([]wait, 0, len(r.accounts))
+	for _, a := range r.accounts {
+		waits = append(waits, wait{a, r.flush(a)})
+	}
+	r.mu.Unlock()
+	var first error
+	failed := 0
+	for _, w := range waits {
+		if err := r.flushed(ctx, w.account, w.done); err != nil {
+			failed++
+			if first == nil {
+				first = err
+			}
+		}
+	}
+	if failed > 1 {
+		return fmt.Errorf("%w (and %d other elections)", first, failed-1)
+	}
+	return first
+}
+
+// flush makes an account hurry, and returns what is closed when its log is up
+// to date. The caller holds mu.
+func (r *Recorder) flush(a *account) (done chan struct{}) {
+	done = make(chan struct{})
 	a.flush = append(a.flush, done)
 	a.retryAt = time.Time{}
 	r.touch(a)
-	r.mu.Unlock()
+	return done
+}
 
+// flushed waits for the end of a flush.
+func (r *Recorder) flushed(ctx context.Context, a *account, done chan struct{}) error {
+	select {
+	case <-done: // also when ctx has ended since
+		return nil
+	default:
+	}
 	var err error
 	select {
 	case <-done:
@@ -271,7 +317,7 @@ func (r *Recorder) Flush(ctx context.Context, e Election) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a.unflush(done)
-	return fmt.Errorf("bring the log of %s up to date: %w", e, errors.Join(err, a.lastErr))
+	return fmt.Errorf("bring the log of %s up to date: %w", a.election, errors.Join(err, a.lastErr))
 }
 
 // Epoch returns the number of the replica's own term in the election; zero when

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -839,6 +840,46 @@ func TestRecorderFlush(t *testing.T) {
 			t.Error(err)
 		}
 		m.logged(t, firstTerm+", stopped(1 a released)")
+	})
+}
+
+// FlushAll is Flush for every election, and says how many it could not flush.
+func TestRecorderFlushAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		w := m.recorder(t, "w")
+		elections := manyElections(20)
+		see := func(revision uint64) {
+			for _, e := range elections {
+				o := held("a", 1, revision)
+				o.Revision, o.Holder = revision, fmt.Sprint("h", revision)
+				w.Observe(e, o)
+			}
+		}
+		see(1)
+		if err := w.FlushAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range elections {
+			if n := len(m.log(e)); n != 2 {
+				t.Errorf("%s: %d events are in the log, want 2", e, n)
+			}
+		}
+		if n := time.Since(bubble()); n != 0 {
+			t.Errorf("it left states to others, for %s", n)
+		}
+
+		m.setFaults(func(string) fault { return fault{err: errAway} })
+		see(2)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		err := w.FlushAll(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "19 other elections") {
+			t.Errorf("flush while the log is away: %v", err)
+		}
+		if n := time.Since(bubble()); n != 3*time.Second {
+			t.Errorf("it took %s, want three seconds", n)
+		}
 	})
 }
 

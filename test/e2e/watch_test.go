@@ -2,7 +2,10 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"syscall"
 	"testing"
@@ -57,6 +60,44 @@ func of(lease string, transition events.Transition, leader string) func(events.E
 	return func(e events.Event) bool {
 		return e.Election.Lease == lease && e.Transition == transition && e.Who() == leader
 	}
+}
+
+// A watcher that is stopped first writes what it had left to others.
+func TestWatchWritesBeforeItEnds(t *testing.T) {
+	s := newSite(t)
+	client, err := kubernetes.NewForConfig(kubeenv.Shared(t).Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &foreign{t: t, leases: client.CoordinationV1().Leases(s.namespace)}
+	port, err := testenv.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := fmt.Sprintf("127.0.0.1:%d", port)
+	w := procenv.Start(t, "w", nil, "watch", "--namespace", s.namespace, "--id", "w",
+		"--kubeconfig", s.kubeconfig, "--nats-url", s.nats.URL(), "--http-addr", addr, "--report-delay", "10m")
+	f.hold("node", "n", 3600)
+	testenv.Eventually(t, 30*time.Second, func() error {
+		var status struct{ Queued int }
+		response, err := http.Get("http://" + addr + "/status")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = response.Body.Close() }()
+		if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
+			return err
+		}
+		if status.Queued == 0 {
+			return errors.New("it has not seen the Lease yet")
+		}
+		return nil
+	})
+	w.Signal(syscall.SIGTERM)
+	if code := w.Wait(20 * time.Second); code != 0 {
+		t.Errorf("it exited with %d", code)
+	}
+	s.await("what it had seen", of("node", events.NewLeader, "n"))
 }
 
 // Two watchers beside each other report what others do with their Leases,

@@ -126,6 +126,14 @@ func (e *Election) Appended(ctx context.Context, d time.Duration, err error) {
 	e.m.append.Record(ctx, d.Seconds(), e.appends[outcome])
 }
 
+// Dropped counts a state that could not be kept or reported.
+func (e *Election) Dropped(ctx context.Context) {
+	if e == nil {
+		return
+	}
+	e.m.dropped.Add(ctx, 1, e.plain)
+}
+
 // Grant counts what became of a worker's request.
 func (e *Election) Grant(ctx context.Context, outcome GrantOutcome) {
 	if e == nil {

@@ -23,6 +23,7 @@ type Metrics struct {
 	append      metric.Float64Histogram
 	grantsTotal metric.Int64Counter
 	errors      metric.Int64Counter
+	dropped     metric.Int64Counter
 
 	// began is the zero of the monotonic times below.
 	began     time.Time
@@ -81,6 +82,8 @@ func New(ctx context.Context, provider metric.MeterProvider) (*Metrics, error) {
 		"Grants that this process gave to workers, refused, got back or saw lapse.")
 	m.errors = counter("leaderbridge.errors", "{error}",
 		"Errors by the part of the process that had them.")
+	m.dropped = counter("leaderbridge.log.dropped", "{state}",
+		"Observed states that could not be kept or reported; the next event tells by its missed.")
 	errs = append(errs, m.registerGauges(meter))
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("make the metrics: %w", err)
@@ -135,6 +138,7 @@ func (m *Metrics) Standing(e events.Election, identity string) *Election {
 	// A counter that appears with its first increment hides that increment
 	// from Prometheus's increase(): all series begin at zero.
 	h.options.each(func(o metric.MeasurementOption) { m.transitions.Add(context.Background(), 0, o) })
+	m.dropped.Add(context.Background(), 0, h.plain)
 	for _, o := range h.grants {
 		m.grantsTotal.Add(context.Background(), 0, o)
 	}
@@ -149,6 +153,7 @@ func (m *Metrics) Watching() *Election {
 		return nil
 	}
 	h := &Election{m: m, options: m.watched}
+	m.dropped.Add(context.Background(), 0, h.plain)
 	m.add(h)
 	return h
 }

@@ -178,6 +178,7 @@ func TestDurationsQueueGrantsAndErrors(t *testing.T) {
 	a.Appended(ctx, time.Millisecond, nil)
 	a.Appended(ctx, time.Millisecond, fmt.Errorf("append: %w", events.ErrBehind))
 	b.Appended(ctx, time.Second, errors.New("no responders"))
+	a.Dropped(ctx)
 	a.SetQueued(2)
 	b.SetQueued(3)
 	a.SetGrants(4)
@@ -195,6 +196,8 @@ func TestDurationsQueueGrantsAndErrors(t *testing.T) {
 		"leaderbridge.log.append.duration{" + named + ",outcome=behind}":    1,
 		"leaderbridge.log.append.duration{outcome=error}":                   1,
 		"leaderbridge.log.queue.depth":                                      5,
+		"leaderbridge.log.dropped{" + named + "}":                           1,
+		"leaderbridge.log.dropped":                                          0,
 		"leaderbridge.log.reachable":                                        0,
 		"leaderbridge.worker.grants{" + named + "}":                         4,
 		"leaderbridge.worker.grant.requests{" + named + ",outcome=refused}": 1,
