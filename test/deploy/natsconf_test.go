@@ -75,10 +75,10 @@ func (u user) enter(t *testing.T, s *natsenv.Server) *nats.Conn {
 
 // serve starts a server with a shipped configuration, on loopback and on free
 // ports. A leaf server that is started next connects to it.
-func serve(t *testing.T, conf string) *natsenv.Server {
+func serve(t *testing.T, conf string, options ...natsenv.Option) *natsenv.Server {
 	t.Helper()
 	t.Setenv("LEADERBRIDGE_STORE", t.TempDir())
-	return natsenv.Start(t, func(o *server.Options) {
+	load := func(o *server.Options) {
 		shippedOptions, err := server.ProcessConfigFile(shipped("nats", conf))
 		if err != nil {
 			t.Fatalf("read %s: %v", conf, err)
@@ -95,7 +95,8 @@ func serve(t *testing.T, conf string) *natsenv.Server {
 			t.Setenv("LEADERBRIDGE_HUB_URL", fmt.Sprintf("nats-leaf://127.0.0.1:%d", port))
 		}
 		*o = *shippedOptions
-	})
+	}
+	return natsenv.Start(t, append([]natsenv.Option{load}, options...)...)
 }
 
 // makeStream does what "nats stream add --config" does.
