@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -73,6 +74,7 @@ type show struct {
 	timeline timeline
 	took     map[string][]time.Duration
 	work     workplace
+	leader   string
 }
 
 // Run shows the demo until the rounds are over or ctx ends. Nothing is left
@@ -120,7 +122,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	defer func() {
 		goHome()
 		err = errors.Join(err, s.work.close())
-		for _, c := range s.cast {
+		for _, c := range s.exits() {
 			err = errors.Join(err, c.end(syscall.SIGTERM))
 		}
 		if !o.JSON && err == nil {
@@ -180,6 +182,16 @@ func (s *show) play(ctx context.Context, dir string) error {
 	return err
 }
 
+// exits returns the candidates with the leader last, so that nobody takes over
+// from it at the end of the show.
+func (s *show) exits() []*candidate {
+	i := slices.IndexFunc(s.cast, func(c *candidate) bool { return c.id == s.leader })
+	if i < 0 {
+		return s.cast
+	}
+	return append(slices.Delete(slices.Clone(s.cast), i, i+1), s.cast[i])
+}
+
 // receive is the subscriber: a plain one, that knows subjects and CloudEvents.
 func (s *show) receive(m *nats.Msg) {
 	now := time.Now()
@@ -210,6 +222,7 @@ func (s *show) next(ctx context.Context, after uint64) (arrival, error) {
 		select {
 		case a := <-s.arrivals:
 			if a.event.Transition == events.NewLeader && a.event.Epoch > after {
+				s.leader = a.event.Leader
 				return a, nil
 			}
 		case <-timeout.C:

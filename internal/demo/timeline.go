@@ -50,7 +50,7 @@ func (t *timeline) summary(took map[string][]time.Duration, idle []time.Duration
 		t.spread(a.label, took[a.name])
 	}
 	t.spread("workers' pause", idle)
-	t.printf("\nFrom the request or the signal to new-leader at a subscriber, and from a worker's\nstop to the next one's start. A crash is noticed when the lease is over, so it\ntakes up to the lease duration of %s.\n", leaseDuration)
+	t.printf("\nFrom the request or the signal to new-leader at a subscriber; for workers from\none's stop to the next start. A crash is noticed when the lease is over, so it\ntakes up to the lease duration of %s.\n", leaseDuration)
 }
 
 func (t *timeline) spread(label string, took []time.Duration) {

@@ -157,7 +157,12 @@ func leadersTable(list []events.Event, format Format, width int, now time.Time) 
 	for i, e := range list {
 		rows[i] = leaderRow(e, format, one, now)
 	}
-	return layout(columns, rows, width), rows
+	g := layout(columns, rows, width)
+	if format == Wide && g.width() > width {
+		// Its lines wrap in any case, so that nothing is cut in vain.
+		g = layout(columns, rows, 0)
+	}
+	return g, rows
 }
 
 func leaderRow(e events.Event, format Format, oneCluster bool, now time.Time) []cell {
