@@ -12,6 +12,9 @@ GO_FILES := git ls-files --cached --others --exclude-standard '*.go'
 # How many failovers "make test-faults" forces.
 FAILOVERS ?= 1000
 
+# What to give to the benchmarks, such as BENCH="-short" or BENCH="-only worker".
+BENCH ?=
+
 .PHONY: help
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,9 +50,9 @@ test-faults: ## Search long for promises that faults break (FAILOVERS=1000)
 	KUBEBUILDER_ASSETS=$$assets LEADERBRIDGE_FAULTS_FAILOVERS=$(FAILOVERS) $(TEST) -timeout 0 -count 1 -v ./test/faults/...
 
 .PHONY: bench
-bench: ## Run the benchmarks, without the race detector, which would distort them
+bench: ## Measure beside client-go and bare clients, and write docs/performance.md (about ten minutes)
 	assets=$$(go -C test/controlplane run ./cmd/build); \
-	KUBEBUILDER_ASSETS=$$assets go test -run '^$$' -bench . -benchmem ./...
+	KUBEBUILDER_ASSETS=$$assets go run ./bench $(BENCH)
 
 .PHONY: check
 check: format-check tidy-check vet lint ## Everything that CI checks before it runs the tests

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -149,9 +150,7 @@ func (b *bare) prepare(messages []*nats.Msg) ([]*nats.Msg, error) {
 	var all []*nats.Msg
 	for i, m := range messages {
 		header := nats.Header{}
-		for name, values := range m.Header {
-			header[name] = values
-		}
+		maps.Copy(header, m.Header)
 		header[jetstream.MsgIDHeader] = []string{fmt.Sprintf("%s.%d.%d", b.e.Lease, b.round, i)}
 		header[jetstream.ExpectedStreamHeader] = []string{events.DefaultStream}
 		e, t, err := events.ParseSubject(events.DefaultPrefix, m.Subject)

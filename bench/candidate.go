@@ -94,7 +94,8 @@ func (c *candidate) ready() error {
 // leads waits until the candidate's term is in the log.
 func (c *candidate) leads(s *site) {
 	testenv.Eventually(s, ready, func() error {
-		if c.stored.Load() == 0 {
+		// The watch may tell of the Lease before the write is answered.
+		if c.stored.Load() == 0 || c.won.Load() == 0 {
 			return errors.New("its term is not in the log")
 		}
 		return nil

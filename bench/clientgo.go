@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -23,10 +22,14 @@ type rivals struct {
 	leader    *rival
 	standby   *rival
 	made      atomic.Int64
+
+	lease, deadline, retry time.Duration
+	keeps                  bool // a leader that stops does not release
 }
 
 // rival is one of them. Its elector runs once, so each term has its own.
 type rival struct {
+	id      string
 	side    int
 	stop    context.CancelFunc
 	ended   chan struct{}
@@ -34,7 +37,10 @@ type rival struct {
 }
 
 func (s *site) rivals(namespace, name string) *rivals {
-	r := &rivals{s: s, namespace: namespace, name: name}
+	r := &rivals{
+		s: s, namespace: namespace, name: name,
+		lease: 15 * time.Second, deadline: 10 * time.Second, retry: 2 * time.Second, // client-go's defaults
+	}
 	for i := range r.clients {
 		client, err := kubernetes.NewForConfig(s.config())
 		s.must(err)
@@ -58,14 +64,15 @@ func (r *rivals) begin(ctx context.Context) error {
 
 func (r *rivals) stand(ctx context.Context, side int) (*rival, error) {
 	started := make(chan time.Time, 1)
+	id := fmt.Sprintf("%s-%d", r.name, r.made.Add(1))
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Name: r.name, Namespace: r.namespace},
 			Client:     r.clients[side].CoordinationV1(),
-			LockConfig: resourcelock.ResourceLockConfig{Identity: fmt.Sprintf("%s-%d", r.name, r.made.Add(1))},
+			LockConfig: resourcelock.ResourceLockConfig{Identity: id},
 		},
-		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
-		ReleaseOnCancel: true,
+		LeaseDuration: r.lease, RenewDeadline: r.deadline, RetryPeriod: r.retry,
+		ReleaseOnCancel: !r.keeps,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { started <- time.Now() },
 			OnStoppedLeading: func() {},
@@ -75,7 +82,7 @@ func (r *rivals) stand(ctx context.Context, side int) (*rival, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	e := &rival{side: side, stop: stop, ended: make(chan struct{}), started: started}
+	e := &rival{id: id, side: side, stop: stop, ended: make(chan struct{}), started: started}
 	go func() {
 		defer close(e.ended)
 		elector.Run(ctx)
@@ -97,12 +104,8 @@ func (e *rival) leads(ctx context.Context) (time.Time, error) {
 // handOver tells the leader to stop, at some moment between two looks of the
 // standby, and returns how long it took until the other one's callback ran.
 func (r *rivals) handOver(ctx context.Context) (time.Duration, error) {
-	pause := time.NewTimer(rand.N(3200 * time.Millisecond))
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
+	if err := anyMoment(ctx, 3200*time.Millisecond); err != nil {
+		return 0, err
 	}
 	began := time.Now()
 	r.leader.stop()

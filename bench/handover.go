@@ -33,7 +33,7 @@ func handOver(s *site) []row {
 		for range rounds {
 			o := ours.handOver()
 			took.ours.add(o.arrived.Sub(o.began))
-			took.append.add(o.stored.Sub(o.won))
+			took.append.add(max(o.stored.Sub(o.won), 0)) // the watch may have told before the answer
 			f, err := floor.handOver(s.ctx, o.messages)
 			s.must(err)
 			a, err := sub.next(s.ctx, floor.e, events.BecameLeader)

@@ -27,6 +27,8 @@ type benchmark struct {
 var benchmarks = []benchmark{
 	{"hand-over", handOver},
 	{"append", appendAlone},
+	{"crash", crash},
+	{"standby", standby},
 }
 
 func main() {
@@ -38,10 +40,10 @@ func main() {
 	o.flags(flag.CommandLine)
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, o); err != nil {
+	err := run(ctx, o)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
-		stop()
 		os.Exit(1)
 	}
 }

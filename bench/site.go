@@ -1,15 +1,18 @@
 package main
 
 import (
-	"log/slog"
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"k8s.io/client-go/rest"
 
+	"github.com/leaderbridge/leaderbridge/test/testenv"
 	"github.com/leaderbridge/leaderbridge/test/testenv/kubeenv"
 	"github.com/leaderbridge/leaderbridge/test/testenv/natsenv"
 )
@@ -81,4 +84,23 @@ func (s *site) leaderbridge() string {
 	return s.root.command
 }
 
-var silent = slog.New(slog.DiscardHandler)
+// until waits for something that should take moments.
+func (s *site) until(what string, ok func() bool) {
+	testenv.Eventually(s, ready, func() error {
+		if !ok() {
+			return errors.New("not yet: " + what)
+		}
+		return nil
+	})
+}
+
+// pause lets time pass.
+func (s *site) pause(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.ctx.Done():
+		s.Fatal(context.Cause(s.ctx))
+	}
+}

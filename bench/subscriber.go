@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -82,8 +83,6 @@ func (s *subscriber) drop(e events.Election, t events.Transition) {
 // copyOf returns the message as it could be published again.
 func copyOf(m jetstream.Msg) *nats.Msg {
 	header := nats.Header{}
-	for name, values := range m.Headers() {
-		header[name] = values
-	}
+	maps.Copy(header, m.Headers())
 	return &nats.Msg{Subject: m.Subject(), Header: header, Data: m.Data()}
 }
