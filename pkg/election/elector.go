@@ -320,7 +320,9 @@ func (r *run) observe(s State) {
 		r.status.State, r.status.Known = s, true
 		r.mu.Unlock()
 		if !s.Own && (before.Status != s.Status || before.Holder() != s.Holder()) {
-			r.opts.Logger.Info("the election has a new state", "lock", r.lock.String(), "state", s.Status.String(), "holder", s.Observation.Record.Holder)
+			// The labels tell people of a foreign application that shares the name.
+			r.opts.Logger.Info("the election has a new state", "lock", r.lock.String(), "state", s.Status.String(), "holder", s.Observation.Record.Holder,
+				"labels", LeaseLabels(s.Observation))
 		}
 	}
 	if r.opts.Observe != nil {

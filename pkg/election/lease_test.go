@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -629,4 +630,52 @@ func TestLeaseLockChecksItsNames(t *testing.T) {
 	if l, err := election.NewLeaseLock(nil, "prod", "a.b-c"); err != nil || l.String() != "lease prod/a.b-c" {
 		t.Errorf("%v, %v", l, err)
 	}
+}
+
+// Two applications that share a Lease by mistake: the log says who has it.
+// stacklok/toolhive-registry-server#505
+func TestForeignHolderIsNamedWithItsLabels(t *testing.T) {
+	api := kubeenv.Shared(t)
+	namespace := api.Namespace(t)
+	holder, seconds, now := "theirs-0_1", int32(3600), metav1.NowMicro()
+	if _, err := leaseClient(t, api.Config()).Leases(namespace).Create(t.Context(), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: "lock", Labels: map[string]string{"app": "theirs"}},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	out := make(lines, 16)
+	e, err := election.New(leaseLock(t, api.Config(), namespace, "lock"), election.Options{
+		Identity: "ours-0_2", Lead: func(context.Context, *election.Term) error { return nil },
+		Logger: slog.New(slog.NewTextHandler(out, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	select {
+	case line := <-out:
+		if !strings.Contains(line, "holder="+holder) || !strings.Contains(line, "app:theirs") {
+			t.Errorf("the log says %s", line)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the log says nothing")
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// lines carries what is logged, as far as there is room.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	select {
+	case l <- string(p):
+	default:
+	}
+	return len(p), nil
 }
