@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"sync"
@@ -46,9 +47,19 @@ type Command struct {
 	// most a third of the grant is kept for it. A longer grace lets the
 	// command finish what it does, and delays its successor.
 	Grace time.Duration
+
+	// Time limits one run for an event, see [Runner.HandleEvent]; 10 s when
+	// zero. A run for a term lasts as long as the term.
+	Time time.Duration
+	// Logger gets the lines of a run for an event that are no events; nil for
+	// nobody.
+	Logger *slog.Logger
 }
 
-const defaultGrace = 10 * time.Second
+const (
+	defaultGrace = 10 * time.Second
+	defaultTime  = 10 * time.Second
+)
 
 // Runner runs a command, one term after the other. Its methods are safe for
 // concurrent use. It must be closed.
@@ -77,11 +88,14 @@ func New(c Command) (*Runner, error) {
 	if err != nil {
 		return nil, &StartError{Path: c.Path, Err: err}
 	}
-	if c.Grace < 0 {
-		return nil, fmt.Errorf("preparing to run a command: the grace of %v is negative", c.Grace)
+	if c.Grace < 0 || c.Time < 0 {
+		return nil, fmt.Errorf("preparing to run a command: the grace of %v or the time limit of %v is negative", c.Grace, c.Time)
 	}
 	if c.Grace == 0 {
 		c.Grace = defaultGrace
+	}
+	if c.Time == 0 {
+		c.Time = defaultTime
 	}
 	r := &Runner{cmd: c, path: path}
 	if r.guard, err = startWatchdog(); err != nil {
@@ -160,6 +174,17 @@ func (r *Runner) end() {
 // The command must stay in the foreground: what it leaves behind when it exits
 // is ended too.
 func (r *Runner) Handle(ctx context.Context, t worker.Term) error {
+	return r.run(ctx, t, streams{in: r.cmd.Stdin, out: r.cmd.Stdout, prefix: r.cmd.Prefix})
+}
+
+// streams are what a run reads and writes, but for its standard error.
+type streams struct {
+	in     *os.File  // /dev/null when nil
+	out    io.Writer // the worker's own when nil
+	prefix string    // of each line in out
+}
+
+func (r *Runner) run(ctx context.Context, t worker.Term, std streams) error {
 	if !r.busy.TryLock() {
 		return errors.New("running a command: it is running already")
 	}
@@ -180,7 +205,7 @@ func (r *Runner) Handle(ctx context.Context, t worker.Term) error {
 	marker := "LEADERBRIDGE_RUN=" + rand.Text()
 	deadline, changed := t.Watch()
 	s := schedule{plan: newPlan(boottime.Until(deadline), r.cmd.Grace), deadline: deadline}
-	if err := r.launch(g, id, &out, s, append(t.Environ(), marker)); err != nil {
+	if err := r.launch(g, id, &out, std, s, append(t.Environ(), marker)); err != nil {
 		g.abandon(proc{}, marker)
 		return err
 	}
@@ -188,9 +213,9 @@ func (r *Runner) Handle(ctx context.Context, t worker.Term) error {
 	return (&watch{g: g, id: id, path: r.path, term: t, schedule: s, marker: marker}).wait(ctx, changed)
 }
 
-func (r *Runner) launch(g *watchdog, id uint64, out *output, s schedule, env []string) error {
+func (r *Runner) launch(g *watchdog, id uint64, out *output, std streams, s schedule, env []string) error {
 	fail := func(err error) error { return &StartError{Path: r.path, Err: err} }
-	stdin := r.cmd.Stdin
+	stdin := std.in
 	if stdin == nil {
 		null, err := os.Open(os.DevNull)
 		if err != nil {
@@ -199,7 +224,7 @@ func (r *Runner) launch(g *watchdog, id uint64, out *output, s schedule, env []s
 		defer null.Close()
 		stdin = null
 	}
-	stdout, err := out.add(r.cmd.Stdout, os.Stdout, r.cmd.Prefix)
+	stdout, err := out.add(std.out, os.Stdout, std.prefix)
 	if err != nil {
 		return fail(err)
 	}
