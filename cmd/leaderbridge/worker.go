@@ -23,37 +23,70 @@ type workerCommand struct {
 	logFlags
 	election string
 	cluster  string
+	restart  string
 	options  worker.Options
-	command  commandWork
+	command  commandFlags
+	module   moduleFlags
+	event    eventFlags
 }
+
+// commandFlags are about commands, and mean nothing to a module.
+type commandFlags struct {
+	grace  time.Duration
+	prefix string
+}
+
+var commandOnly = []string{"grace", "output-prefix"}
 
 func newWorker(c *common) *cobra.Command {
 	w := &workerCommand{common: c}
 	cmd := &cobra.Command{
-		Use:   "worker --election NAMESPACE/NAME --role ROLE [flags] -- COMMAND [ARG...]",
+		Use:   "worker --election NAMESPACE/NAME --role ROLE [flags] [--] COMMAND|ARG...",
 		Short: "Run something in one place, while leadership lasts",
-		Long: `Run a command while this worker holds the grant of a role: a time-bounded right
-that the election's leader gives over NATS to one worker at a time. It needs no
-access to Kubernetes.
+		Long: `Run a command, or with --wasm a WebAssembly module, while this worker holds the
+grant of a role: a time-bounded right that the election's leader gives over NATS
+to one worker at a time. It needs no access to Kubernetes.
 
-The command learns of its term by LEADERBRIDGE_EPOCH, _LEADER, _ROLE, _IDENTITY,
-_ELECTION, _CLUSTER, _NAMESPACE and _LEASE. When the grant ends it gets SIGTERM,
-and SIGKILL for its whole process tree while the grant still lasts; a guard
-process sees to that even if this one is stopped or killed.
+What runs learns of its term by LEADERBRIDGE_EPOCH, _LEADER, _ROLE, _IDENTITY,
+_ELECTION, _CLUSTER, _NAMESPACE and _LEASE. When the grant ends a command gets
+SIGTERM, and SIGKILL for its whole process tree while the grant still lasts; a
+guard process sees to that even if this one is stopped or killed. A module is
+stopped in the middle of whatever it does. It has no files, no network and no
+environment but what --mount and --env give it.
 
-Exit codes: 0 after a clean stop, and when the command is done; the command's
-own code, or 128 plus the signal that ended it, when it is not started again;
-126 if it cannot be executed, 127 if it does not exist; 2 for bad input; 1 for
-anything else.`,
+With --on event there is a short run for each event of the election, with the
+CloudEvent on standard input. Each line of its standard output that is a
+CloudEvent is published on the subject of --publish, when the run has ended with
+code 0. The first worker of a role begins with the last event; each one after it
+goes on where its predecessor was. No event is left out. One is handled again if
+its worker was stopped at a bad moment: derive the ids of what you publish from
+the id of the event. A run that fails is made again, and those behind it wait.
+
+Exit codes: 0 after a clean stop, and when the work is done; the command's or
+module's own code, or 128 plus the signal that ended it, when it is not started
+again; 126 if a command cannot be executed, 127 if it does not exist; 2 for bad
+input; 1 for anything else.`,
 		Example: `  leaderbridge worker --election prod/scheduler --role reports -- ./make-reports --loop
   leaderbridge worker --election eu/prod/scheduler --role sync --restart never -- rsync -a from/ to
+  leaderbridge worker --election prod/scheduler --role heart --wasm heartbeat.wasm -- --verbose
+  leaderbridge worker --election prod/scheduler --role tenants --on event --publish tenants.desired \
+      --wasm tenants.wasm --mount /etc/tenants:/tenants --env REGION=eu --memory 64Mi
+  leaderbridge worker --election prod/scheduler --role pager --on event -- ./page-somebody
   leaderbridge worker --election kube-system/kube-scheduler --follow-holder node1_7d.. -- ./sidecar`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := w.check(args, cmd.Flags()); err != nil {
+				return cli.Usage(err)
+			}
 			return w.run(cmd.Context(), args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	w.flags(cmd.Flags())
+	w.module.complete(cmd)
+	for _, name := range []string{"election", "cluster", "role", "id", "follow-holder", "publish", "positions-bucket", "env", "memory"} {
+		// It fails only for a flag that does not exist.
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
+	}
 	return cmd
 }
 
@@ -63,18 +96,23 @@ func (w *workerCommand) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&w.options.Role, "role", "", "`name` of what the worker does, a DNS label; each role of an election has one worker at a time (required)")
 	flags.StringVar(&w.options.Identity, "id", "", "`identity` of this worker for people (default: the host's name and a unique suffix)")
 	flags.StringVar(&w.options.Follow, "follow-holder", "", "instead of asking for grants, run while the log says that this `identity` leads: for elections of other software that \"leaderbridge watch\" reports. Weaker: the work may outlast the leadership")
-	w.command.add(flags)
+	cli.ChoiceVarP(flags, &w.restart, "restart", "", restartOnFailure, "when a command or module that has ended is started again: on-failure, always or never; otherwise the worker ends with it",
+		restartOnFailure, restartAlways, restartNever)
 	r := &w.options.Restart
 	flags.DurationVar(&r.First, "restart-pause", time.Second, "pause after the first failure; each further one doubles it, up to 30s")
 	flags.IntVar(&r.Failures, "max-failures", 5, "failures in a row after which the grant is given back")
 	flags.DurationVar(&r.CoolDown, "cool-down", time.Minute, "how long the role is then left to other workers")
+	flags.DurationVar(&w.command.grace, "grace", 10*time.Second, "how long a command may take to end after SIGTERM; when a grant lapses at most a third of it")
+	flags.StringVar(&w.command.prefix, "output-prefix", "", "`text` before each line that a command writes; empty passes its output through untouched")
+	w.event.add(flags)
+	w.module.add(flags)
 	w.nats.AddFlags(flags)
 	flags.StringVar(&w.logFlags.events.Stream, "stream", events.DefaultStream, "`name` of the log's stream")
 	flags.StringVar(&w.logFlags.events.Prefix, "prefix", events.DefaultPrefix, "first `tokens` of every subject")
 }
 
-// check finds everything that is wrong with the input.
-func (w *workerCommand) check(args []string) error {
+// check finds what is wrong with the input.
+func (w *workerCommand) check(args []string, flags *pflag.FlagSet) error {
 	if w.election == "" {
 		return errors.New("--election is missing: name the election whose leader gives the grant")
 	}
@@ -85,25 +123,55 @@ func (w *workerCommand) check(args []string) error {
 	switch {
 	case w.options.Role == "" && w.options.Follow == "":
 		return errors.New("--role is missing: name what the worker does")
-	case len(args) == 0:
-		return errors.New("there is no command to run: name it after --")
+	case len(args) == 0 && w.module.file == "":
+		return errors.New("there is nothing to run: name a command after --, or a module with --wasm")
 	}
 	if w.options.Role != "" {
 		if err := events.ValidateRole(w.options.Role); err != nil {
 			return fmt.Errorf("--role: %w", err)
 		}
 	}
+	if err := w.checkUse(flags); err != nil {
+		return err
+	}
 	r := w.options.Restart
 	if r.First <= 0 || r.Failures <= 0 || r.CoolDown <= 0 {
 		return fmt.Errorf("--restart-pause %s, --max-failures %d and --cool-down %s must be above zero", r.First, r.Failures, r.CoolDown)
 	}
-	if err := w.command.check(); err != nil {
+	if w.command.grace <= 0 {
+		return fmt.Errorf("--grace %s must be above zero", w.command.grace)
+	}
+	if err := w.module.check(); err != nil {
 		return err
 	}
 	if err := w.nats.Validate(); err != nil {
 		return err
 	}
-	return events.ValidatePrefix(w.logFlags.events.Prefix)
+	if err := events.ValidatePrefix(w.logFlags.events.Prefix); err != nil {
+		return err
+	}
+	return w.event.check(w.logFlags.events.Prefix)
+}
+
+// checkUse refuses flags that would have no effect.
+func (w *workerCommand) checkUse(flags *pflag.FlagSet) error {
+	for _, rule := range []struct {
+		useless bool
+		names   []string
+		why     string
+	}{
+		{w.module.file == "", moduleOnly, "is for modules: it needs --wasm"},
+		{w.module.file != "", commandOnly, "is for commands, not for modules"},
+		{w.event.on != onEvent, eventOnly, "needs --on event"},
+		{w.event.on == onEvent, termOnly, "is not for --on event: a run that fails is made again, one that does not is over"},
+	} {
+		for _, name := range rule.names {
+			if rule.useless && flags.Changed(name) {
+				return fmt.Errorf("--%s %s", name, rule.why)
+			}
+		}
+	}
+	return nil
 }
 
 // exactElection reads NAMESPACE/NAME or CLUSTER/NAMESPACE/NAME, without a *.
@@ -122,12 +190,15 @@ func exactElection(s, cluster string) (events.Election, error) {
 }
 
 func (w *workerCommand) run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	if err := w.check(args); err != nil {
-		return cli.Usage(err)
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	work, err := w.command.prepare(ctx, cancel, args, stdin, stdout, stderr)
+	var work task
+	var err error
+	if w.module.file != "" {
+		work, err = w.newModule(ctx, args, stdout, stderr)
+	} else {
+		work, err = w.newCommand(ctx, cancel, args, stdin, stdout, stderr)
+	}
 	if err != nil {
 		return err
 	}
@@ -137,8 +208,15 @@ func (w *workerCommand) run(ctx context.Context, args []string, stdin io.Reader,
 		return err
 	}
 	defer conn.Close()
-	err = w.work(ctx, conn, work.handle)
-	return work.exit(err)
+	if w.event.on == onEvent {
+		handle, err := w.event.handler(conn, w.at(conn), work, stdout, w.log)
+		if err != nil {
+			return cli.Usage(err)
+		}
+		return w.work(ctx, conn, handle)
+	}
+	j := &job{task: work, restart: w.restart}
+	return j.exit(w.work(ctx, conn, j.handle))
 }
 
 func (w *workerCommand) work(ctx context.Context, conn *natsconn.Conn, h worker.Handler) error {

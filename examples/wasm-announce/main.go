@@ -1,8 +1,8 @@
 // Command wasm-announce is a module that runs once per event: it answers each
-// became-leader event with an announcement. Build it with the line below, and run it
-// with package pkg/worker/wasm
+// became-leader event with an announcement.
 //
 //	GOOS=wasip1 GOARCH=wasm go build -o announce.wasm ./examples/wasm-announce
+//	leaderbridge worker --election prod/scheduler --role announcer --on event --publish announcements --wasm announce.wasm
 //
 // It is a pure function from one event to others. The id of the announcement
 // follows from that of the event, so that one made twice can be told.

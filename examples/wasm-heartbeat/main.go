@@ -1,8 +1,8 @@
 // Command wasm-heartbeat is a module that runs for as long as a term lasts: it writes
-// one line a second. Build it with the line below, and run it
-// with package pkg/worker/wasm
+// one line a second.
 //
 //	GOOS=wasip1 GOARCH=wasm go build -o heartbeat.wasm ./examples/wasm-heartbeat
+//	leaderbridge worker --election prod/scheduler --role heart --wasm heartbeat.wasm
 //
 // It is not told when the term ends: it is stopped.
 package main

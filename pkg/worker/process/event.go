@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/leaderbridge/leaderbridge/pkg/worker"
 	"github.com/leaderbridge/leaderbridge/pkg/worker/internal/lines"
@@ -45,7 +46,7 @@ func (r *Runner) HandleEvent(ctx context.Context, t worker.Term, in []byte, publ
 	fed := make(chan struct{})
 	go func() {
 		defer close(fed)
-		_, _ = write.Write(append(in[:len(in):len(in)], '\n')) // the command need not read it
+		_, _ = write.Write(append(slices.Clip(in), '\n')) // the command need not read it
 		write.Close()
 	}()
 	limited, cancel := context.WithTimeoutCause(ctx, r.cmd.Time, ErrTimeLimit)
