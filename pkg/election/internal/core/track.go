@@ -24,6 +24,8 @@ type Track struct {
 	// somebody who may not have waited for its end.
 	dirtyUntil Instant
 
+	leap leap
+
 	// unseen: a refused write proved that the lock has been in a state that
 	// was not seen yet.
 	unseen bool
@@ -67,7 +69,7 @@ func (t *Track) Known() bool { return t.known }
 func (t *Track) Observation() Observation { return t.obs }
 
 // Missed notes that states may have come and gone unseen.
-func (t *Track) Missed() { t.gap = true }
+func (t *Track) Missed() { t.gap, t.leap = true, leap{} }
 
 // Complete notes that everything up to now has been seen.
 func (t *Track) Complete() { t.gap = false }
@@ -86,6 +88,9 @@ const (
 // the moment its request was sent: it speaks for that moment or later. own
 // tells whether the state known before was our own term's.
 func (t *Track) learn(now Instant, obs Observation, read bool, sent Instant, own bool, fallback time.Duration) news {
+	if !read {
+		t.landing(obs)
+	}
 	unchanged := t.known && t.obs.Exists == obs.Exists && t.obs.UID == obs.UID && t.obs.Record.Equal(obs.Record)
 	rewound := false
 	if t.known && !unchanged {
@@ -123,7 +128,11 @@ func (t *Track) learn(now Instant, obs Observation, read bool, sent Instant, own
 	t.newestAt = now
 	t.rewound = t.rewound || rewound
 	if wasKnown && prev.Exists && prev.Record.Holder != "" && !own {
+		before := t.bounds()
 		t.vanish(now, prev, obs, fallback)
+		if read && !rewound {
+			t.leapt(prev, obs, before)
+		}
 	}
 	t.since, t.lapsed = now, false
 	return changed
