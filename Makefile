@@ -32,7 +32,7 @@ controlplane: ## Build the test API server and etcd, unless they are there (once
 	go -C test/controlplane run ./cmd/build
 
 .PHONY: test-tools
-test-tools: ## Build promtool and the OTLP receiver for the tests, unless they are there (once, about three minutes)
+test-tools: ## Build promtool, the OTLP receiver, kustomize and helm for the tests, unless they are there (once, about six minutes)
 	go run ./test/testenv/toolenv/build
 
 # Packages are compiled before the first test runs, so that tests which measure

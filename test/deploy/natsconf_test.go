@@ -86,6 +86,9 @@ func serve(t *testing.T, conf string, options ...natsenv.Option) *natsenv.Server
 		shippedOptions.Host, shippedOptions.Port = o.Host, o.Port
 		shippedOptions.HTTPHost, shippedOptions.HTTPPort = "", 0
 		shippedOptions.NoSigs = true
+		// One server of a cluster is enough for all that is tried here.
+		shippedOptions.PidFile, shippedOptions.StoreDir = "", o.StoreDir
+		shippedOptions.Cluster, shippedOptions.Routes = server.ClusterOpts{}, nil
 		if shippedOptions.LeafNode.Port != 0 {
 			port, err := testenv.FreePort()
 			if err != nil {

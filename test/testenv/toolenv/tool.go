@@ -34,10 +34,14 @@ var (
 	Queries = Tool{"queries", "promtool", "./cmd/queries", ""}
 	// OTLPReceiver is the Collector's receiver. Package otelenv starts it.
 	OTLPReceiver = Tool{"otlp-receiver", "otel", "./cmd/receiver", ""}
+	// Kustomize renders the overlays in deploy/.
+	Kustomize = Tool{"kustomize", "manifests", "sigs.k8s.io/kustomize/kustomize/v5", ""}
+	// Helm renders the chart there.
+	Helm = Tool{"helm", "manifests", "helm.sh/helm/v4/cmd/helm", ""}
 )
 
 // All are the tools that "make test-tools" builds.
-var All = []Tool{Promtool, Queries, OTLPReceiver}
+var All = []Tool{Promtool, Queries, OTLPReceiver, Kustomize, Helm}
 
 // Path returns the program's file. The test fails if it was not built.
 func (t Tool) Path(tb testing.TB) string {
