@@ -33,7 +33,8 @@ type Config struct {
 	// Prefix is the first part of every subject.
 	Prefix string
 	// FlushTimeout is how long the lock is held on a clean stop, at most, for
-	// the log to take the end of the term. Zero means DefaultFlushTimeout.
+	// the log to take the end of the term; at most a fifth of the drain
+	// timeout is used. Zero means DefaultFlushTimeout.
 	FlushTimeout time.Duration
 	// Metrics and Tracers may be nil.
 	Metrics *instruments.Metrics
@@ -141,10 +142,13 @@ func (b *Bridge) lead(ctx context.Context, term *election.Term) error {
 		office.desk.wait(false)
 		return nil
 	}
-	flushTimeout := b.cfg.FlushTimeout
 	drain := b.cfg.Options.Default().DrainTimeout
+	// What is left for the log when the workers have taken their time, and a
+	// fifth of it for the way from there to the release: a term whose work does
+	// not end within the drain timeout is not released at all.
+	reserve := min(b.cfg.FlushTimeout*5/4, drain/4)
 	began := time.Now()
-	office.desk.drain(boottime.Now().Add(drain - min(flushTimeout, drain/4)))
+	office.desk.drain(boottime.Now().Add(drain - reserve))
 	b.tracer.Step(ctx, failover.Step{Name: failover.Drain, Start: began, End: time.Now()})
 	if term.Check() != nil {
 		return nil // it ended while the workers did, and that was observed
@@ -152,7 +156,7 @@ func (b *Bridge) lead(ctx context.Context, term *election.Term) error {
 	o := observed.Of(b.elector.Snapshot().State)
 	o.Status, o.Own, o.Reason, o.At = events.Ended, true, events.Reason(end.Reason), time.Now()
 	b.recorder.Observe(b.cfg.Election, o)
-	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), reserve*4/5)
 	defer cancel()
 	if err := b.recorder.Flush(flush, b.cfg.Election); err != nil {
 		b.cfg.Logger.Warn("the end of the term is not in the log yet; another replica will report it", "error", err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -15,9 +16,11 @@ import (
 
 	"github.com/leaderbridge/leaderbridge/internal/boottime"
 	"github.com/leaderbridge/leaderbridge/pkg/election"
+	"github.com/leaderbridge/leaderbridge/pkg/election/natskv"
 	"github.com/leaderbridge/leaderbridge/pkg/events"
 	"github.com/leaderbridge/leaderbridge/pkg/worker"
 	"github.com/leaderbridge/leaderbridge/test/testenv"
+	"github.com/leaderbridge/leaderbridge/test/testenv/tcpproxy"
 )
 
 // A clean hand-over: the old worker has ended before the old leader releases,
@@ -303,4 +306,39 @@ func TestFollowHolder(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A leader that is stopped while the log cannot be reached gives the lock back
+// all the same, and ends cleanly, also where leases are short.
+func TestCleanStopWithoutTheLog(t *testing.T) {
+	s := newSite(t)
+	address, err := url.Parse(s.server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := tcpproxy.Start(t, address.Host)
+	nc, err := nats.Connect("nats://" + proxy.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	a := s.standOn(nc, election.Options{
+		Identity: "a", LeaseDuration: 2 * time.Second, RenewDeadline: 1400 * time.Millisecond, RetryPeriod: 300 * time.Millisecond,
+	})
+	s.leads(a)
+	r := &rota{t: t}
+	s.work(s.server.Connect(t), "w1", "sync", r.handle)
+	s.await(r, "sync", 0)
+	proxy.Freeze() // the bridge's connection to the log and to the workers; the lock has its own
+	defer proxy.Thaw()
+	if err := a.end(); err != nil {
+		t.Errorf("it ends with %v", err)
+	}
+	lock, err := natskv.New(s.server.JetStream(t), natskv.Options{Namespace: scheduler.Namespace, Name: scheduler.Lease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if obs, err := lock.Read(t.Context()); err != nil || obs.Record.Holder != "" {
+		t.Errorf("the lock names %q (%v), want nobody", obs.Record.Holder, err)
+	}
 }

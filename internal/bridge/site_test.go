@@ -85,7 +85,13 @@ func (s *site) stand(id string) *candidate {
 
 func (s *site) standWith(o election.Options) *candidate {
 	s.t.Helper()
-	nc := s.server.Connect(s.t)
+	return s.standOn(s.server.Connect(s.t), o)
+}
+
+// standOn starts a candidate whose log and services use a connection; its lock
+// has another.
+func (s *site) standOn(nc *nats.Conn, o election.Options) *candidate {
+	s.t.Helper()
 	js := s.server.JetStream(s.t)
 	lock, err := natskv.New(js, natskv.Options{Namespace: scheduler.Namespace, Name: scheduler.Lease})
 	if err != nil {
