@@ -29,8 +29,10 @@ func (b *Book) Follow(ctx context.Context, filter events.Election, rec *events.R
 		OnState: func(s events.FeedState) {
 			state(s.Err)
 			// What was missed while the feed was away comes with its return;
-			// what the log itself has lost does not.
-			if s.Current && lost || errors.Is(s.Err, events.ErrLogRewound) {
+			// what the log itself has lost does not. A log that is gone is
+			// made anew by the recorder, which would not look while all is
+			// quiet.
+			if s.Current && lost || errors.Is(s.Err, events.ErrLogRewound) || errors.Is(s.Err, events.ErrNoStream) {
 				rec.Recheck()
 			}
 			lost = !s.Current
