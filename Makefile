@@ -9,8 +9,9 @@ SHELL := bash
 TEST := go test -race
 GO_FILES := git ls-files --cached --others --exclude-standard '*.go'
 
-# How many failovers "make test-faults" forces.
+# How many failovers "make test-faults" forces, in how many elections at once.
 FAILOVERS ?= 1000
+ELECTIONS ?= 4
 
 # What to give to the benchmarks, such as BENCH="-short" or BENCH="-only worker".
 BENCH ?=
@@ -45,9 +46,9 @@ test: ## Run every test, the real API server and NATS included
 	KUBEBUILDER_ASSETS=$$assets $(TEST) -timeout 20m ./...
 
 .PHONY: test-faults
-test-faults: ## Search long for promises that faults break (FAILOVERS=1000)
+test-faults: ## Search long for promises that faults break (FAILOVERS=1000, ELECTIONS=4)
 	assets=$$(go -C test/controlplane run ./cmd/build); \
-	KUBEBUILDER_ASSETS=$$assets LEADERBRIDGE_FAULTS_FAILOVERS=$(FAILOVERS) $(TEST) -timeout 0 -count 1 -v ./test/faults/...
+	KUBEBUILDER_ASSETS=$$assets LEADERBRIDGE_FAULTS_FAILOVERS=$(FAILOVERS) LEADERBRIDGE_FAULTS_ELECTIONS=$(ELECTIONS) $(TEST) -timeout 0 -count 1 -v ./test/faults/...
 
 .PHONY: bench
 bench: ## Measure beside client-go and bare clients, and write docs/performance.md (about ten minutes)

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,9 +19,26 @@ type term struct {
 	lease         time.Duration
 	// how it ended: released, deleted, overwritten, or "" for none of these.
 	how string
+	// deleted: its record was deleted, and made anew by its holder.
+	deleted bool
 }
 
-func (t term) key() string { return t.holder + "@" + t.acquired.UTC().Format(time.RFC3339Nano) }
+func (t term) key() string { return key(t.holder, t.acquired) }
+
+func key(holder string, acquired time.Time) string {
+	return holder + "@" + acquired.UTC().Format(time.RFC3339Nano)
+}
+
+// entry is one event of the log. era counts how often the log's stream had been
+// made when it was stored: whoever deletes the stream takes all its events.
+type entry struct {
+	events.Event
+	seq    uint64
+	stored time.Time
+	era    int
+}
+
+func (e entry) key() string { return key(e.Leader, e.AcquireTime) }
 
 // checkLease proves from the Lease's own history that nobody took it before
 // its holder had released it or had let it run out. All clocks are this
@@ -41,16 +59,26 @@ func checkLease(terms []term) (faults []string) {
 
 // checkLog proves that the log is legal: per election stopped(n), became(n+1),
 // new-leader(n+1), each once, numbers rising by one except where missed says
-// otherwise.
-func checkLog(log []events.Event) (faults []string) {
+// otherwise. A log that was made anew begins with whoever leads, says that what
+// came before is missing, and goes on with the numbers: none is ever given to
+// two terms.
+func checkLog(log []entry) (faults []string) {
 	fault := func(i int, format string, args ...any) {
 		e := log[i]
 		faults = append(faults, fmt.Sprintf("event %d (%s, epoch %d, %s): %s", i, e.Transition, e.Epoch, e.Who(), fmt.Sprintf(format, args...)))
 	}
-	ids := map[string]bool{}
+	ids, terms := map[string]bool{}, map[uint64]string{}
+	var last, open string // the last term, and who leads
 	var epoch uint64
-	open := ""
 	for i, e := range log {
+		fresh := i == 0 || e.era != log[i-1].era
+		if fresh {
+			clear(ids)
+			open = ""
+		}
+		if i > 0 && e.era < log[i-1].era {
+			fault(i, "is of an older log than the event before")
+		}
 		if ids[e.ID()] {
 			fault(i, "its id stands twice")
 		}
@@ -60,12 +88,23 @@ func checkLog(log []events.Event) (faults []string) {
 			if open != "" {
 				fault(i, "%s still leads", open)
 			}
-			if e.Epoch != epoch+1 && (e.Epoch <= epoch || e.Missed == 0) {
-				fault(i, "follows epoch %d", epoch)
+			again := fresh && e.Epoch == epoch && e.key() == last
+			if e.Epoch <= epoch && !again {
+				fault(i, "follows epoch %d of %s", epoch, last)
 			}
-			epoch, open = e.Epoch, e.Leader
+			if !fresh && e.Epoch != epoch+1 && e.Missed == 0 {
+				fault(i, "follows epoch %d, and nothing is missed", epoch)
+			}
+			if fresh && e.Missed+1 < e.Epoch {
+				fault(i, "is the first of a log, and only %d are missed", e.Missed)
+			}
+			if of := terms[e.Epoch]; of != "" && of != e.key() {
+				fault(i, "its number is that of %s", of)
+			}
+			terms[e.Epoch] = e.key()
+			epoch, open, last = e.Epoch, e.Leader, e.key()
 		case events.NewLeader:
-			if e.Epoch != epoch || e.Leader != open || i == 0 || log[i-1].Transition != events.BecameLeader {
+			if e.Epoch != epoch || e.Leader != open || fresh || log[i-1].Transition != events.BecameLeader {
 				fault(i, "does not follow its became-leader")
 			}
 		case events.StoppedLeading:
@@ -79,45 +118,68 @@ func checkLog(log []events.Event) (faults []string) {
 }
 
 // checkComplete proves that every term that the Lease went through is in the
-// log, or is accounted for by missed.
-func checkComplete(terms []term, log []events.Event) (faults []string) {
-	logged := map[string]bool{}
-	var missed uint64
-	for _, e := range log {
-		missed += e.Missed
-		if e.Transition == events.BecameLeader {
-			logged[term{holder: e.Leader, acquired: e.AcquireTime}.key()] = true
+// log, or is accounted for by missed between the terms before and after it.
+func checkComplete(terms []term, log []entry) (faults []string) {
+	first, last := map[string]int{}, map[string]int{} // where a term begins in the log
+	for i, e := range log {
+		if e.Transition != events.BecameLeader {
+			continue
 		}
+		if _, ok := first[e.key()]; !ok {
+			first[e.key()] = i
+		}
+		last[e.key()] = i
 	}
 	var lost []string
+	from := -1 // where the last term that is in the log begins there
 	for _, t := range terms {
-		if !logged[t.key()] {
+		at, ok := first[t.key()]
+		if !ok {
 			lost = append(lost, t.key())
+			continue
 		}
+		if len(lost) > 0 {
+			// A term before the hole may be told again after it, in a new log.
+			var missed uint64
+			for i := from + 1; i <= max(at, last[t.key()]); i++ {
+				missed += log[i].Missed
+			}
+			if missed < uint64(len(lost)) {
+				faults = append(faults, fmt.Sprintf("%d terms are not in the log, and only %d are accounted for as missed: %s", len(lost), missed, strings.Join(lost, ", ")))
+			}
+			lost = nil
+		}
+		if at < from {
+			faults = append(faults, fmt.Sprintf("%s is in the log before the term before it", t.key()))
+		}
+		from = at
 	}
-	if len(lost) > int(missed) {
-		faults = append(faults, fmt.Sprintf("%d terms are not in the log and only %d are accounted for as missed: %s", len(lost), missed, strings.Join(lost, ", ")))
+	if len(lost) > 0 {
+		faults = append(faults, "the last terms are not in the log: "+strings.Join(lost, ", "))
 	}
 	return faults
 }
 
 // checkReasons proves that each end in the log has a reason that what was done
 // to the leader can have led to.
-func checkReasons(log []events.Event, done map[string][]fault) (faults []string) {
+func checkReasons(log []entry, done map[string][]fault) (faults []string) {
 	for i, e := range log {
 		if e.Transition != events.StoppedLeading {
 			continue
 		}
-		may := map[events.Reason]bool{}
+		may := slices.Clone(shaken)
+		if e.Perspective != events.ByLeader {
+			// A leader that had to give up releases the Lease as soon as it
+			// can, and that is all that others see.
+			may = append(may, events.Released)
+		}
 		for _, f := range done[e.PreviousLeader] {
-			for _, r := range f.reasons {
-				may[r] = true
-			}
+			may = append(may, f.reasons...)
 		}
 		if e.PreviousLeader == intruder {
-			may[events.Expired], may[events.Superseded], may[events.Deleted] = true, true, true
+			may = append(may, events.Deleted)
 		}
-		if !may[e.Reason] {
+		if !slices.Contains(may, e.Reason) {
 			faults = append(faults, fmt.Sprintf("event %d: %s ended with %s in epoch %d, and what was done to it was %v", i, e.PreviousLeader, e.Reason, e.Epoch, names(done[e.PreviousLeader])))
 		}
 	}

@@ -2,8 +2,10 @@ package faults
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
@@ -27,14 +29,22 @@ func (l *link) addr() string { return l.proxy.Listen }
 
 // hang lets connections stand and swallows what they carry.
 func (l *link) hang(t *testing.T) (heal func()) {
-	_, err := l.proxy.Toxics.AddToxicJson(strings.NewReader(
-		`{"name":"hang","type":"timeout","stream":"downstream","attributes":{"timeout":0}}`))
-	if err != nil {
-		t.Errorf("hang %s: %v", l.proxy.Name, err)
+	return l.toxic(t, "hang", `{"name":"hang","type":"timeout","stream":"downstream","attributes":{"timeout":0}}`)
+}
+
+// slow delays what comes back by about so long.
+func (l *link) slow(t *testing.T, d time.Duration) (heal func()) {
+	return l.toxic(t, "slow", fmt.Sprintf(
+		`{"name":"slow","type":"latency","stream":"downstream","attributes":{"latency":%d,"jitter":%d}}`, d.Milliseconds(), d.Milliseconds()/4))
+}
+
+func (l *link) toxic(t *testing.T, name, text string) (heal func()) {
+	if _, err := l.proxy.Toxics.AddToxicJson(strings.NewReader(text)); err != nil {
+		t.Errorf("harm %s: %v", l.proxy.Name, err)
 		return func() {}
 	}
 	return func() {
-		if err := l.proxy.Toxics.RemoveToxic(context.Background(), "hang"); err != nil {
+		if err := l.proxy.Toxics.RemoveToxic(context.Background(), name); err != nil {
 			t.Errorf("heal %s: %v", l.proxy.Name, err)
 		}
 	}

@@ -66,11 +66,21 @@ func Shared(tb testing.TB) *APIServer {
 	return shared.server
 }
 
+// Option changes how a server is set up.
+type Option func(*APIServer)
+
+// EtcdThrough lets the API server reach etcd through something that the test
+// puts in between. The function is told etcd's host and port, before etcd is
+// there, and returns those that the API server is to use.
+func EtcdThrough(between func(etcd string) string) Option {
+	return func(s *APIServer) { s.between = between }
+}
+
 // Start runs a server of the test's own until the test ends. What it logged is
 // shown if the test fails.
-func Start(tb testing.TB) *APIServer {
+func Start(tb testing.TB, options ...Option) *APIServer {
 	tb.Helper()
-	server, stop, err := start()
+	server, stop, err := start(options...)
 	if err != nil {
 		tb.Fatalf("start a test API server: %v", err)
 	}

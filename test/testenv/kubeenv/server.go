@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -35,11 +37,12 @@ type APIServer struct {
 	logPath   string
 	admin     *rest.Config
 	client    kubernetes.Interface
+	between   func(etcd string) string // nil for nothing
 }
 
 // start runs etcd and the API server. The caller must call stop, also after
 // the API server was killed.
-func start() (server *APIServer, stop func() error, err error) {
+func start(options ...Option) (server *APIServer, stop func() error, err error) {
 	assets, err := assets()
 	if err != nil {
 		return nil, nil, err
@@ -49,6 +52,9 @@ func start() (server *APIServer, stop func() error, err error) {
 		return nil, nil, err
 	}
 	s := &APIServer{logPath: filepath.Join(dir, "kube-apiserver.log")}
+	for _, o := range options {
+		o(s)
+	}
 	stop = func() error { return errors.Join(s.end(), os.RemoveAll(dir)) }
 	defer func() {
 		if err != nil {
@@ -111,6 +117,14 @@ func (s *APIServer) configure(dir string, log *os.File) error {
 		},
 	}
 	s.plane.APIServer.SecureServing.ListenAddr = envtest.ListenAddr{Address: "127.0.0.1", Port: strconv.Itoa(port)}
+	if s.between == nil {
+		return nil
+	}
+	if port, err = testenv.FreePort(); err != nil {
+		return err
+	}
+	s.plane.Etcd.URL = &url.URL{Scheme: "http", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
+	s.plane.APIServer.Configure().Set("etcd-servers", "http://"+s.between(s.plane.Etcd.URL.Host))
 	return nil
 }
 

@@ -150,7 +150,7 @@ func TestProcessLosesNothingThatWasAcknowledgedWhenKilled(t *testing.T) {
 }
 
 func TestProcessClusterSurvivesAKillOfTheStreamLeader(t *testing.T) {
-	processes := natsenv.StartProcesses(t, "")
+	processes := natsenv.StartProcesses(t, "", "")
 	js := processes[0].JetStream(t)
 	s, err := js.CreateStream(t.Context(), stream(3))
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -48,8 +49,10 @@ func StartProcess(tb testing.TB, config string) *Process {
 
 // StartProcesses runs three servers as a cluster, each in a process of its
 // own. It returns when JetStream has a leader and all servers take part. A
-// connection to one of them learns of the others and moves to them.
-func StartProcesses(tb testing.TB, config string) [Size]*Process {
+// connection to one of them learns of the others and moves to them, unless the
+// text cluster, which is added to what makes the servers a cluster, says
+// "no_advertise: true".
+func StartProcesses(tb testing.TB, config, cluster string) [Size]*Process {
 	tb.Helper()
 	var (
 		processes [Size]*Process
@@ -61,8 +64,8 @@ func StartProcesses(tb testing.TB, config string) [Size]*Process {
 		routes[i] = fmt.Sprintf("nats://127.0.0.1:%d", ports[i])
 	}
 	for i := range processes {
-		cluster := fmt.Sprintf("cluster { name: natsenv, listen: \"127.0.0.1:%d\", routes: [%s] }\n", ports[i], strings.Join(routes[:], ", "))
-		processes[i] = newProcess(tb, fmt.Sprintf("node-%d", i), cluster+config)
+		block := fmt.Sprintf("cluster { name: natsenv, listen: \"127.0.0.1:%d\", routes: [%s]\n%s\n}\n", ports[i], strings.Join(routes[:], ", "), cluster)
+		processes[i] = newProcess(tb, fmt.Sprintf("node-%d", i), block+config)
 	}
 	for _, p := range processes {
 		p.start(tb)
@@ -136,12 +139,22 @@ func (p *Process) start(tb testing.TB) {
 	p.cmd, p.exited, p.keepAlive = cmd, exited, ours
 }
 
-// waitReady waits until the server serves and, in a cluster, JetStream has a
-// leader and this server has caught up with it.
+// waitReady waits until the server is ready: see [Process.ready].
 func (p *Process) waitReady(tb testing.TB, size int) {
 	tb.Helper()
+	testenv.Eventually(tb, startTimeout, func() error { return p.ready(size) })
+}
+
+// ready tells why the server does not serve or, in a cluster, JetStream has no
+// leader or this server has not caught up with it; nil when all is well.
+func (p *Process) ready(size int) error {
+	select {
+	case <-p.exited:
+		return fmt.Errorf("the NATS server %s has ended: %v", p.name, p.cmd.ProcessState)
+	default:
+	}
 	url := "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(p.monitor))
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	get := func(path string, into any) error {
 		response, err := client.Get(url + path)
 		if err != nil {
@@ -153,28 +166,21 @@ func (p *Process) waitReady(tb testing.TB, size int) {
 		}
 		return json.NewDecoder(response.Body).Decode(into)
 	}
-	testenv.Eventually(tb, startTimeout, func() error {
-		select {
-		case <-p.exited:
-			return fmt.Errorf("the NATS server %s has ended: %v", p.name, p.cmd.ProcessState)
-		default:
-		}
-		var health server.HealthStatus
-		if err := get("/healthz", &health); err != nil {
-			return fmt.Errorf("the NATS server %s is not ready: %w", p.name, err)
-		}
-		if size == 1 {
-			return nil
-		}
-		var js server.JSInfo
-		if err := get("/jsz", &js); err != nil {
-			return fmt.Errorf("the NATS server %s has no JetStream: %w", p.name, err)
-		}
-		if js.Meta == nil || js.Meta.Leader == "" || js.Meta.Size < size {
-			return fmt.Errorf("the NATS server %s sees no JetStream leader: %+v", p.name, js.Meta)
-		}
+	var health server.HealthStatus
+	if err := get("/healthz", &health); err != nil {
+		return fmt.Errorf("the NATS server %s is not ready: %w", p.name, err)
+	}
+	if size == 1 {
 		return nil
-	})
+	}
+	var js server.JSInfo
+	if err := get("/jsz", &js); err != nil {
+		return fmt.Errorf("the NATS server %s has no JetStream: %w", p.name, err)
+	}
+	if js.Meta == nil || js.Meta.Leader == "" || js.Meta.Size < size {
+		return fmt.Errorf("the NATS server %s sees no JetStream leader: %+v", p.name, js.Meta)
+	}
+	return nil
 }
 
 // Name returns the server's name, which is how JetStream names a stream's
@@ -223,6 +229,17 @@ func (p *Process) Restart(tb testing.TB) {
 	p.start(tb)
 	p.waitReady(tb, 1)
 }
+
+// Launch is Restart without the wait: see [Process.Ready].
+func (p *Process) Launch(tb testing.TB) {
+	tb.Helper()
+	p.Kill(tb)
+	p.start(tb)
+}
+
+// Ready returns nil when the server answers and, in a cluster, has caught up
+// with JetStream's leader; otherwise what is missing.
+func (p *Process) Ready() error { return p.ready(1) }
 
 // Pause stops the server with SIGSTOP: connections stay open and nothing is
 // answered. Resume ends it.

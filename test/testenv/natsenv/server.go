@@ -14,8 +14,9 @@ import (
 )
 
 // startTimeout bounds how long a server, or a cluster, may take until it
-// serves. It is generous: several test binaries share the machine.
-const startTimeout = 60 * time.Second
+// serves and has caught up. It is generous: several test binaries share the
+// machine, and a cluster whose servers are slow elects its leaders again.
+const startTimeout = 3 * time.Minute
 
 // Option changes the options of a server before it starts for the first time.
 type Option func(*server.Options)

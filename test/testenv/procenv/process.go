@@ -16,21 +16,36 @@ import (
 )
 
 var binary = sync.OnceValues(func() (string, error) {
-	_, file, _, _ := runtime.Caller(0)
-	root := filepath.Join(filepath.Dir(file), "..", "..", "..")
 	dir, err := os.MkdirTemp("", "leaderbridge-test-")
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, "leaderbridge")
+	return build(dir, "cmd/leaderbridge")
+})
+
+// build compiles a command of this repository into a folder.
+func build(dir, command string) (string, error) {
+	_, file, _, _ := runtime.Caller(0)
+	path := filepath.Join(dir, filepath.Base(command))
 	// The same flags as the tests themselves, so that nothing is compiled twice.
-	cmd := exec.Command("go", "build", "-race", "-o", path, "./cmd/leaderbridge")
-	cmd.Dir = root
+	cmd := exec.Command("go", "build", "-race", "-o", path, "./"+command)
+	cmd.Dir = filepath.Join(filepath.Dir(file), "..", "..", "..")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build leaderbridge: %w\n%s", err, out)
+		return "", fmt.Errorf("build %s: %w\n%s", command, err, out)
 	}
 	return path, nil
-})
+}
+
+// Build compiles another command of this repository, named by its folder below
+// the root, and returns its path. It is gone when the test ends.
+func Build(tb testing.TB, command string) string {
+	tb.Helper()
+	path, err := build(tb.TempDir(), command)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}
 
 // Binary returns the path of the command.
 func Binary(tb testing.TB) string {

@@ -1,0 +1,48 @@
+// Command unit is what the workers of the fault tests run: it works until it is
+// killed. Each unit of work is one line at the end of a file, written at once:
+// the process, the epoch and the worker that it works for, and the moment on
+// the machine's boot-time clock. It does not heed SIGTERM if told so, as work
+// that is never ready to stop.
+//
+//	unit FILE [stubborn]
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/leaderbridge/leaderbridge/internal/boottime"
+)
+
+// pace is how long a unit of work takes. What two workers do at once for
+// longer shows.
+const pace = 5 * time.Millisecond
+
+func main() {
+	fmt.Fprintln(os.Stderr, "work:", work(os.Args[1:]))
+	os.Exit(1)
+}
+
+// work returns only when it cannot go on.
+func work(args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("name the file to write to")
+	}
+	if len(args) > 1 {
+		signal.Ignore(syscall.SIGTERM)
+	}
+	file, err := os.OpenFile(args[0], os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	who := fmt.Sprintf("%d %s %s", os.Getpid(), os.Getenv("LEADERBRIDGE_EPOCH"), os.Getenv("LEADERBRIDGE_IDENTITY"))
+	for {
+		if _, err := fmt.Fprintf(file, "%s %d\n", who, boottime.Now()); err != nil {
+			return err
+		}
+		time.Sleep(pace)
+	}
+}
