@@ -92,10 +92,13 @@ func (t *table) text(ground []spell) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "\n%d failovers in %d elections in %s, seed %d\n", t.failovers, len(t.stages), t.took.Round(time.Second), t.seed)
-	for title, rows := range map[string]map[string]row{"of a leader or its Lease": leaders, "of a server": servers, "of a worker": workers} {
-		fmt.Fprintf(w, "\nfault %s\ttimes\tfailovers under it\n", title)
-		for _, kind := range slices.Sorted(maps.Keys(rows)) {
-			fmt.Fprintf(w, "  %s\t%d\t%d\n", kind, rows[kind].times, rows[kind].failovers)
+	for _, part := range []struct {
+		title string
+		rows  map[string]row
+	}{{"of a leader or its Lease", leaders}, {"of a server", servers}, {"of a worker", workers}} {
+		fmt.Fprintf(w, "\nfault %s\ttimes\tfailovers under it\n", part.title)
+		for _, kind := range slices.Sorted(maps.Keys(part.rows)) {
+			fmt.Fprintf(w, "  %s\t%d\t%d\n", kind, part.rows[kind].times, part.rows[kind].failovers)
 		}
 	}
 	fmt.Fprintf(w, "\nevents checked\t%d\n", t.events)
