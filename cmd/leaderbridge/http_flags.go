@@ -15,8 +15,11 @@ import (
 // httpFlags say where health and metrics are served.
 type httpFlags struct{ addr string }
 
-func (f *httpFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.addr, "http-addr", ":8080", "`address` for /healthz, /readyz, /metrics, /status and the leader's name; empty for none")
+func (f *httpFlags) add(flags *pflag.FlagSet) { f.addAt(flags, ":8080") }
+
+// addAt has an address of its own as the default.
+func (f *httpFlags) addAt(flags *pflag.FlagSet, addr string) {
+	flags.StringVar(&f.addr, "http-addr", addr, "`address` for /healthz, /readyz, /metrics, /status and the leader's name; empty for none")
 }
 
 // serve opens the HTTP port and answers until the returned function is called.

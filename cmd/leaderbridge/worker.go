@@ -11,8 +11,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/leaderbridge/leaderbridge/internal/buildinfo"
 	"github.com/leaderbridge/leaderbridge/internal/cli"
+	"github.com/leaderbridge/leaderbridge/internal/httpd"
 	"github.com/leaderbridge/leaderbridge/internal/natsconn"
+	"github.com/leaderbridge/leaderbridge/internal/telemetry"
+	"github.com/leaderbridge/leaderbridge/internal/telemetry/instruments"
 	"github.com/leaderbridge/leaderbridge/pkg/events"
 	"github.com/leaderbridge/leaderbridge/pkg/worker"
 )
@@ -28,7 +32,15 @@ type workerCommand struct {
 	command  commandFlags
 	module   moduleFlags
 	event    eventFlags
+	http     httpFlags
+	relation string
 }
+
+// How spans stand to the trace of a failover.
+const (
+	traceChild = "child"
+	traceLink  = "link"
+)
 
 // commandFlags are about commands, and mean nothing to a module.
 type commandFlags struct {
@@ -106,6 +118,10 @@ func (w *workerCommand) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&w.command.prefix, "output-prefix", "", "`text` before each line that a command writes; empty passes its output through untouched")
 	w.event.add(flags)
 	w.module.add(flags)
+	// There may be many workers on a machine or in a pod: none of them has a port
+	// unless it is given one.
+	w.http.addAt(flags, "")
+	cli.ChoiceVarP(flags, &w.relation, "trace", "", traceChild, "how this worker's spans stand to the trace of a failover: child, a part of it; or link, in traces of their own that link to it, for very many workers", traceChild, traceLink)
 	w.nats.AddFlags(flags)
 	flags.StringVar(&w.logFlags.events.Stream, "stream", events.DefaultStream, "`name` of the log's stream")
 	flags.StringVar(&w.logFlags.events.Prefix, "prefix", events.DefaultPrefix, "first `tokens` of every subject")
@@ -189,11 +205,10 @@ func exactElection(s, cluster string) (events.Election, error) {
 	return e, e.Validate()
 }
 
-func (w *workerCommand) run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+func (w *workerCommand) run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var work task
-	var err error
 	if w.module.file != "" {
 		work, err = w.newModule(ctx, args, stdout, stderr)
 	} else {
@@ -203,29 +218,59 @@ func (w *workerCommand) run(ctx context.Context, args []string, stdin io.Reader,
 		return err
 	}
 	defer work.close()
+	if w.options.Identity == "" {
+		if w.options.Identity, err = worker.DefaultIdentity(); err != nil {
+			return err
+		}
+	}
+	// What is closed last is opened first, see runCommand.
+	measured, err := telemetry.Setup(ctx, telemetry.Options{Version: buildinfo.Version(), Instance: w.options.Identity, Logger: w.log})
+	if err != nil {
+		return cli.Usage(err)
+	}
+	defer flush(ctx, measured, w.log)
+	server, stopServer, err := w.http.serve(ctx, measured.Handler, w.log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stopServer()) }()
 	conn, err := w.connect(ctx, w.log)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	if w.event.on == onEvent {
-		handle, err := w.event.handler(conn, w.at(conn), work, stdout, w.log)
-		if err != nil {
-			return cli.Usage(err)
-		}
-		return w.work(ctx, conn, handle)
-	}
-	j := &job{task: work, restart: w.restart}
-	return j.exit(w.work(ctx, conn, j.handle))
+	return w.work(ctx, conn, work, stdout, measured, server)
 }
 
-func (w *workerCommand) work(ctx context.Context, conn *natsconn.Conn, h worker.Handler) error {
+// work runs the task whenever there is a grant.
+func (w *workerCommand) work(ctx context.Context, conn *natsconn.Conn, t task, stdout io.Writer, measured *telemetry.Telemetry, server *httpd.Server) error {
 	o := w.options
-	o.Handler, o.Logger, o.Log = h, w.log, w.at(conn)
+	o.Logger, o.Log = w.log, w.at(conn)
+	o.Tracers, o.TraceLinks = measured.Tracers, w.relation == traceLink
+
+	var metrics *instruments.Worker
+	t = &counted{t, func() *instruments.Worker { return metrics }}
+	j := &job{task: t, restart: w.restart}
+	o.Handler = j.handle
+	if w.event.on == onEvent {
+		var err error
+		if o.Handler, err = w.event.handler(conn, o, t, stdout); err != nil {
+			return cli.Usage(err)
+		}
+	}
 	run, err := worker.New(conn.Conn, o)
 	if err != nil {
 		return cli.Usage(err)
 	}
-	w.log.Info("waiting for the grant", "election", o.Election.String(), "role", o.Role, "worker", run.Identity())
-	return untilClosed(ctx, conn, run.Run)
+	metrics = measured.Metrics.Working(o.Election, run.Role(), func() bool { return run.Snapshot().Holds })
+	defer metrics.Close()
+	if server != nil {
+		server.Use(&workerStatus{run, conn, o.Election, run.Role()})
+	}
+	w.log.Info("waiting for the grant", "election", o.Election.String(), "role", run.Role(), "worker", run.Identity())
+	err = untilClosed(ctx, conn, run.Run)
+	if w.event.on == onEvent {
+		return err
+	}
+	return j.exit(err)
 }

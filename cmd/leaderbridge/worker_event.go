@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/spf13/pflag"
+	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/leaderbridge/leaderbridge/internal/cli"
 	"github.com/leaderbridge/leaderbridge/internal/natsconn"
@@ -76,8 +77,8 @@ func (e *eventFlags) check(prefix string) error {
 }
 
 // handler makes a run of the task for each event.
-func (e *eventFlags) handler(conn *natsconn.Conn, log events.Options, work task, stdout io.Writer, logger *slog.Logger) (worker.Handler, error) {
-	out := &outlet{conn: conn, subject: e.publish, stdout: stdout, log: logger}
+func (e *eventFlags) handler(conn *natsconn.Conn, o worker.Options, work task, stdout io.Writer) (worker.Handler, error) {
+	out := &outlet{conn: conn, subject: e.publish, stdout: stdout, log: o.Logger}
 	if e.publish != "" {
 		js, err := conn.JetStream()
 		if err != nil {
@@ -85,7 +86,7 @@ func (e *eventFlags) handler(conn *natsconn.Conn, log events.Options, work task,
 		}
 		out.js = js
 	}
-	return feed.Handler(conn.Conn, feed.Options{Log: log, Bucket: e.positions, Logger: logger},
+	return feed.Handler(conn.Conn, feed.Options{Log: o.Log, Bucket: e.positions, Logger: o.Logger, Tracers: o.Tracers, TraceLinks: o.TraceLinks},
 		func(ctx context.Context, t worker.Term, ev events.Event) error {
 			_, in, err := events.Encode(ev, events.Structured)
 			if err != nil {
@@ -123,6 +124,12 @@ func (o *outlet) put(ctx context.Context, event []byte) error {
 	// Source and id together name an event: the stream refuses a second copy
 	// for as long as it remembers the first.
 	msg.Header.Set(jetstream.MsgIDHeader, url.PathEscape(about.Source)+"#"+url.PathEscape(about.ID))
+	// The trace goes on below the run, for whoever follows it.
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	for name, value := range carrier {
+		msg.Header[name] = []string{value} // in lower case, as in the log
+	}
 	ack, err := o.js.PublishMsg(ctx, msg)
 	if errors.Is(err, jetstream.ErrNoStreamResponse) {
 		err = fmt.Errorf("no stream takes this subject, make one: %w", err)

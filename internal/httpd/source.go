@@ -35,6 +35,8 @@ type Status struct {
 	Watched int `json:"watched,omitempty"`
 	// Elections are those that the process stands in.
 	Elections []Election `json:"elections,omitempty"`
+	// Worker is what a worker does.
+	Worker *Worker `json:"worker,omitempty"`
 	// Queued counts the transitions that wait for the log.
 	Queued int `json:"queued"`
 	// Errors are the last error of each part that had one, newest first.
@@ -54,6 +56,16 @@ type Election struct {
 	Epoch uint64 `json:"epoch,omitempty"`
 	// Since is when the present state began.
 	Since time.Time `json:"since,omitzero"`
+}
+
+// Worker is what /status says about a worker.
+type Worker struct {
+	Role string `json:"role"`
+	// Holding is true while it holds the grant, and Epoch and Since tell of which
+	// term and since when.
+	Holding bool      `json:"holding"`
+	Epoch   uint64    `json:"epoch,omitempty"`
+	Since   time.Time `json:"since,omitzero"`
 }
 
 // Error is the last error of one part of the process.

@@ -40,6 +40,10 @@ func reportEverything(t *testing.T) *Telemetry {
 		e.Dropped(ctx)
 		e.Grant(ctx, instruments.GrantGiven)
 	}
+	w := tel.Metrics.Working(scheduler, "cleaner", func() bool { return true })
+	w.Started(ctx)
+	w.Ended(ctx, instruments.WorkDone)
+	w.Ran(ctx, instruments.WorkFailed)
 	tel.Metrics.LogReachable(true)
 	tel.Metrics.Failed(ctx, instruments.PartLog)
 

@@ -15,11 +15,11 @@ func (r *run) follow() {
 		if s.Err != nil {
 			r.opts.Logger.Warn("the log is not followed now, the grant alone decides", "election", r.opts.Election.String(), "error", s.Err)
 		}
-		r.tell(claim.Feed{Current: s.Current})
+		r.tell(heard{claim.Feed{Current: s.Current}, s.Err})
 	}}
 	err := r.log.Follow(r.life, opts, func(e events.Entry) error {
 		if e.Err == nil {
-			r.tell(logged{claim.Event{Epoch: e.Event.Epoch, Ended: e.Event.Transition == events.StoppedLeading}, e.Event.Leader})
+			r.tell(logged{claim.Event{Epoch: e.Event.Epoch, Ended: e.Event.Transition == events.StoppedLeading}, e.Event})
 		}
 		return nil
 	})
@@ -28,20 +28,30 @@ func (r *run) follow() {
 	}
 }
 
-// logged is an event of the log and who leads after it.
+// logged is an event of the log, as a whole.
 type logged struct {
 	claim.Event
-	leader string
+	event events.Event
 }
 
-// note remembers what the log says. It is told to the claim as well.
-func (r *run) note(in claim.Input) {
+// heard is the state of the feed, and what is wrong with it.
+type heard struct {
+	claim.Feed
+	err error
+}
+
+// note remembers what the log says, and returns what of it the claim is to be
+// told, with a function to be called when it has been dealt with.
+func (r *run) note(in claim.Input) (rest claim.Input, dealt func()) {
 	switch in := in.(type) {
-	case claim.Feed:
-		r.current = in.Current
+	case heard:
+		r.current, r.logErr = in.Current, in.err
+		return in.Feed, func() {}
 	case logged:
-		r.epoch, r.leader = in.Epoch, in.leader
+		r.epoch, r.leader = in.Epoch, in.event.Leader
+		return in.Event, r.spans.take(in.event)
 	}
+	return in, func() {}
 }
 
 // A worker that follows a named holder gives itself grants of followValid each,

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/nats-io/nuid"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/leaderbridge/leaderbridge/pkg/events"
 )
@@ -44,6 +45,15 @@ type Options struct {
 	Log events.Options
 	// Logger may be nil.
 	Logger *slog.Logger
+
+	// Tracers makes the spans of what the worker does in a failover, in the
+	// trace of that failover; nil for none. For stops of which no event tells
+	// it must use an id generator that honours derived ids, as that of
+	// "leaderbridge worker" does; otherwise those begin traces of their own.
+	Tracers trace.TracerProvider
+	// TraceLinks makes spans link to the failover's trace and not be a part of
+	// it. That fits very many workers.
+	TraceLinks bool
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -60,11 +70,10 @@ func (o Options) withDefaults() (Options, error) {
 		return o, errors.New("there is no handler")
 	}
 	if o.Identity == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			return o, fmt.Errorf("find the host name for the identity: %w", err)
+		var err error
+		if o.Identity, err = DefaultIdentity(); err != nil {
+			return o, err
 		}
-		o.Identity = host + "_" + nuid.Next()
 	}
 	if o.Log.Prefix == "" {
 		o.Log.Prefix = events.DefaultPrefix
@@ -78,4 +87,14 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	o.Handler = o.Restart.Handler(o.Handler)
 	return o, nil
+}
+
+// DefaultIdentity returns the host's name with a unique suffix, another one in
+// each call.
+func DefaultIdentity() (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("find the host name for the identity: %w", err)
+	}
+	return host + "_" + nuid.Next(), nil
 }

@@ -33,6 +33,7 @@ type Worker struct {
 	opts     Options
 	instance string
 	started  atomic.Bool
+	seen     atomic.Pointer[Snapshot]
 }
 
 // New returns a worker. The connection may not be up yet. It stays the
@@ -52,6 +53,9 @@ func New(nc *nats.Conn, o Options) (*Worker, error) {
 
 // Identity returns the worker's identity.
 func (w *Worker) Identity() string { return w.opts.Identity }
+
+// Role returns the worker's role, also one that was not chosen.
+func (w *Worker) Role() string { return w.opts.Role }
 
 // Run asks for the grant whenever there is a leader to give it, and runs the
 // handler while it lasts, one run after the other, until ctx ends or the work
@@ -89,17 +93,22 @@ type run struct {
 	life   context.Context
 	wg     sync.WaitGroup
 
-	grant   *Grant
+	grant   *Grant // the latest one
+	holds   bool   // it has not been given back
+	since   time.Time
 	gone    error // why nobody can be reached any more
-	current bool  // what the log last said, for Follow
+	current bool  // what the log last said
+	logErr  error
 	epoch   uint64
 	leader  string
+	spans   *spans
 }
 
 func (w *Worker) newRun() (*run, error) {
 	r := &run{
 		Worker: w, state: claim.New(),
 		inputs: make(chan claim.Input), over: make(chan struct{}), lost: make(chan error, 1),
+		spans: newSpans(w.opts),
 	}
 	r.life, r.stop = context.WithCancel(context.Background())
 	if err := r.connect(); err != nil {
@@ -144,7 +153,9 @@ func (r *run) loop(ctx context.Context) error {
 		case <-stop:
 			stop, in = nil, claim.Stop{}
 		}
-		if over, err := r.step(in); over {
+		over, err := r.step(in)
+		r.show()
+		if over {
 			return err
 		}
 		timer.Reset(max(0, min(boottime.Until(r.state.Wake()), maxNap)))
@@ -153,9 +164,11 @@ func (r *run) loop(ctx context.Context) error {
 
 func (r *run) step(in claim.Input) (over bool, err error) {
 	now := boottime.Now()
-	r.note(in)
-	if e, ok := in.(logged); ok {
-		in = e.Event
+	in, dealt := r.note(in)
+	defer dealt()
+	if _, ok := in.(claim.HandlerEnded); ok {
+		r.holds = false
+		r.spans.stopped(nil)
 	}
 	for _, a := range r.state.Step(claim.Moment{Now: now, Rand: rand.Float64()}, in) { // #nosec G404 -- it only spreads load
 		switch a := a.(type) {
@@ -169,10 +182,12 @@ func (r *run) step(in claim.Input) (over bool, err error) {
 			r.grant.Extend(a.Deadline)
 		case claim.Cancel:
 			r.opts.Logger.Info("stopping the work", "role", r.opts.Role, "epoch", r.grant.Term().Epoch, "why", a.Why.String())
+			r.spans.cancel(r.grant.Term().Epoch, a.Why)
 			r.grant.Drain(stopError{a.Why})
 		case claim.Finish:
 			if a.Overrun {
 				r.grant.End(ErrOverrun)
+				r.spans.stopped(ErrOverrun)
 				return true, fmt.Errorf("role %q, epoch %d: %w", r.opts.Role, r.grant.Term().Epoch, ErrOverrun)
 			}
 			return true, r.gone
@@ -189,12 +204,14 @@ func (e stopError) Error() string { return "stop: " + e.why.String() }
 func (r *run) begin(now boottime.Instant, a claim.Start) {
 	term := Term{Election: r.opts.Election, Role: r.opts.Role, Epoch: a.Epoch, Leader: a.Leader, Identity: r.opts.Identity}
 	g := NewGrant(context.Background(), term, a.Deadline, claim.Notice(a.Deadline.Sub(now)))
-	r.grant = g
+	r.grant, r.holds, r.since = g, true, time.Now()
+	started := r.spans.start(a.Epoch)
 	r.opts.Logger.Info("starting the work", "role", term.Role, "epoch", term.Epoch, "leader", term.Leader, "worker", term.Identity)
 	// Not part of the wait group: a function that overruns is not waited for.
 	go func() {
 		asked := false
 		err := g.Run(func(ctx context.Context, t Term) error {
+			started()
 			err := r.opts.Handler(ctx, t)
 			asked = ctx.Err() != nil
 			return err

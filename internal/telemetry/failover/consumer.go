@@ -65,24 +65,60 @@ func (c *Consumer) Process(ctx context.Context, ev events.Event) (context.Contex
 	if c.o.Role != "" {
 		options = append(options, trace.WithAttributes(roleKey.String(c.o.Role)))
 	}
-	switch cause := SpanContext(ctx, ev); {
-	case !cause.IsValid():
-		options = append(options, trace.WithNewRoot())
-	case c.o.Relation == LinkTo:
-		options = append(options, trace.WithNewRoot(), trace.WithLinks(trace.Link{SpanContext: cause}))
-	default:
-		ctx = trace.ContextWithRemoteSpanContext(ctx, cause)
-	}
+	ctx, options = c.because(ctx, ev, options)
 	return c.tracer.Start(ctx, process+" "+template(c.o.Prefix, ev.Transition), options...) //nolint:spancheck // the caller ends it
 }
 
+// because relates a span to the event that caused it.
+func (c *Consumer) because(ctx context.Context, ev events.Event, options []trace.SpanStartOption) (context.Context, []trace.SpanStartOption) {
+	switch cause := SpanContext(ctx, ev); {
+	case !cause.IsValid():
+		return ctx, append(options, trace.WithNewRoot())
+	case c.o.Relation == LinkTo:
+		return ctx, append(options, trace.WithNewRoot(), trace.WithLinks(trace.Link{SpanContext: cause}))
+	default:
+		return trace.ContextWithRemoteSpanContext(ctx, cause), options
+	}
+}
+
+// RunWorker begins the span of one run that a worker makes for an event.
+func (c *Consumer) RunWorker(ctx context.Context, ev events.Event) (context.Context, trace.Span) {
+	if c == nil {
+		return ctx, noop.Span{}
+	}
+	options := []trace.SpanStartOption{
+		c.worker(ev.Election, ev.Epoch),
+		trace.WithAttributes(semconv.CloudEventsEventID(ev.ID()), semconv.CloudEventsEventType(ev.Type())),
+	}
+	ctx, options = c.because(ctx, ev, options)
+	return c.tracer.Start(ctx, "worker run", options...) //nolint:spancheck // the caller ends it
+}
+
 // StartWorker begins the span in which a worker is started for a term: from the
-// decision until it runs. Give a context from Process.
+// decision until it runs. Give a context from Process. If it has no span, as
+// when another worker had the role until now, the span begins a trace of its
+// own that links to the failover that began the term.
 func (c *Consumer) StartWorker(ctx context.Context, e events.Election, epoch uint64) (context.Context, trace.Span) {
 	if c == nil {
 		return ctx, noop.Span{}
 	}
-	return c.tracer.Start(ctx, "worker start", c.worker(e, epoch)) //nolint:spancheck // the caller ends it
+	options := []trace.SpanStartOption{c.worker(e, epoch)}
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: rootContext(e.Source(), epoch)}))
+	}
+	return c.tracer.Start(ctx, "worker start", options...) //nolint:spancheck // the caller ends it
+}
+
+// LeaveWorker begins the span in which a worker is stopped although the term
+// goes on. It is no part of a failover, but links to the one that began the
+// term.
+func (c *Consumer) LeaveWorker(ctx context.Context, e events.Election, epoch uint64, reason string) (context.Context, trace.Span) {
+	if c == nil {
+		return ctx, noop.Span{}
+	}
+	return c.tracer.Start(ctx, "worker stop", c.worker(e, epoch), trace.WithNewRoot(), //nolint:spancheck // the caller ends it
+		trace.WithAttributes(reasonKey.String(reason)),
+		trace.WithLinks(trace.Link{SpanContext: rootContext(e.Source(), epoch)}))
 }
 
 // StopWorker begins the span in which the worker of a term is stopped: from the

@@ -538,6 +538,24 @@ func TestConsumerMayLinkInstead(t *testing.T) {
 	}
 }
 
+// A start without an event, and a stop while the term goes on, are no part of the
+// failover that began the term, and link to it.
+func TestWorkersOutsideAFailover(t *testing.T) {
+	w := newReplica(t, "w")
+	c := w.consumer(ChildOf)
+	_, s := c.StartWorker(t.Context(), scheduler, 8)
+	s.End()
+	_, s = c.LeaveWorker(t.Context(), scheduler, 8, "stopping")
+	s.End()
+	want := rootContext(scheduler.Source(), 8)
+	for _, got := range w.exported.GetSpans() {
+		if got.Parent.IsValid() || got.SpanContext.TraceID() == want.TraceID() ||
+			len(got.Links) != 1 || got.Links[0].SpanContext.SpanID() != want.SpanID() {
+			t.Errorf("%s: parent %v, links %v", got.Name, got.Parent, got.Links)
+		}
+	}
+}
+
 // An event from elsewhere may have no context, and the caller's own span is not
 // its cause.
 func TestConsumerOfAnEventWithoutContext(t *testing.T) {
@@ -577,6 +595,10 @@ func TestOffAllocatesNothing(t *testing.T) {
 		wctx, s := consumer.Process(ctx, out[0])
 		_, start := consumer.StartWorker(wctx, scheduler, 8)
 		_, stop := consumer.StopWorker(wctx, scheduler, 8, "x")
+		_, leave := consumer.LeaveWorker(wctx, scheduler, 8, "x")
+		_, run := consumer.RunWorker(wctx, out[0])
+		leave.End()
+		run.End()
 		start.End()
 		stop.End()
 		s.End()

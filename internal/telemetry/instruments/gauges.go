@@ -32,6 +32,8 @@ func (m *Metrics) registerGauges(meter metric.Meter) error {
 		"How long ago the lock's state was last known to be current. Without labels: the worst of all watched elections.")
 	grants := number("leaderbridge.worker.grants", "{grant}",
 		"Grants that this process has given to workers and that still run.")
+	holding := number("leaderbridge.worker.holding", "",
+		"1 while this worker holds the grant of its role, else 0.")
 	watched := number("leaderbridge.watch.elections", "{election}",
 		"Elections that this process only observes.")
 	vacant := number("leaderbridge.watch.leaderless", "{election}",
@@ -76,6 +78,9 @@ func (m *Metrics) registerGauges(meter metric.Meter) error {
 				o.ObserveFloat64(staleness, age.Seconds(), e.named)
 			}
 		}
+		for w := range m.workers {
+			o.ObserveInt64(holding, toInt(w.holds()), w.named)
+		}
 		o.ObserveInt64(queue, queued)
 		o.ObserveInt64(watched, others)
 		o.ObserveInt64(vacant, without)
@@ -92,7 +97,7 @@ func (m *Metrics) registerGauges(meter metric.Meter) error {
 		}
 		return nil
 	}
-	_, err := meter.RegisterCallback(observe, leader, held, epoch, staleness, grants,
+	_, err := meter.RegisterCallback(observe, leader, held, epoch, staleness, grants, holding,
 		watched, vacant, queue, reachable, lastError)
 	return err
 }

@@ -23,6 +23,9 @@ type Metrics struct {
 	append      metric.Float64Histogram
 	grantsTotal metric.Int64Counter
 	errors      metric.Int64Counter
+	starts      metric.Int64Counter
+	ends        metric.Int64Counter
+	runs        metric.Int64Counter
 	dropped     metric.Int64Counter
 
 	// began is the zero of the monotonic times below.
@@ -33,6 +36,7 @@ type Metrics struct {
 
 	mu        sync.Mutex
 	elections map[*Election]struct{}
+	workers   map[*Worker]struct{}
 }
 
 type failures struct {
@@ -56,6 +60,7 @@ func New(ctx context.Context, provider metric.MeterProvider) (*Metrics, error) {
 		began:     time.Now(),
 		failed:    map[Part]*failures{},
 		elections: map[*Election]struct{}{},
+		workers:   map[*Worker]struct{}{},
 		watched:   newOptions(),
 	}
 	var errs []error
@@ -84,6 +89,12 @@ func New(ctx context.Context, provider metric.MeterProvider) (*Metrics, error) {
 		"Errors by the part of the process that had them.")
 	m.dropped = counter("leaderbridge.log.dropped", "{state}",
 		"Observed states that could not be kept or reported; the next event tells by its missed.")
+	m.starts = counter("leaderbridge.worker.starts", "{start}",
+		"Starts of this worker's work, restarts after a failure included.")
+	m.ends = counter("leaderbridge.worker.ends", "{end}",
+		"Ends of this worker's work, by how it ended.")
+	m.runs = counter("leaderbridge.worker.event.runs", "{run}",
+		"Runs that this worker made for events, by how they ended.")
 	errs = append(errs, m.registerGauges(meter))
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("make the metrics: %w", err)

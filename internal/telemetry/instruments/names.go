@@ -20,6 +20,7 @@ const (
 	reasonKey     = "reason"
 	outcomeKey    = "outcome"
 	partKey       = "part"
+	roleKey       = "worker.role"
 )
 
 // Part is a part of the process that can fail.

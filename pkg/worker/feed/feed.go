@@ -9,7 +9,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 
+	"github.com/leaderbridge/leaderbridge/internal/telemetry/failover"
 	"github.com/leaderbridge/leaderbridge/pkg/events"
 	"github.com/leaderbridge/leaderbridge/pkg/worker"
 )
@@ -24,6 +27,11 @@ type Options struct {
 	Bucket string
 	// Logger may be nil.
 	Logger *slog.Logger
+	// Tracers makes a span of each call, in the trace of the event's failover;
+	// nil for none. TraceLinks makes it link to that trace instead, as it does in
+	// any case for an event that is older than a minute.
+	Tracers    trace.TracerProvider
+	TraceLinks bool
 }
 
 // Func handles one transition. Its context ends when the work must stop. An
@@ -59,6 +67,22 @@ type feed struct {
 	log    *events.Log
 	js     jetstream.JetStream
 	handle Func
+}
+
+// call calls the function, in a span.
+func (f *feed) call(ctx context.Context, t worker.Term, e events.Event) error {
+	relation := failover.ChildOf
+	if f.o.TraceLinks || time.Since(e.Time) > time.Minute {
+		relation = failover.LinkTo
+	}
+	consumer := failover.NewConsumer(failover.ConsumerOptions{Provider: f.o.Tracers, Role: t.Role, Relation: relation})
+	ctx, span := consumer.RunWorker(ctx, e)
+	defer span.End()
+	err := f.handle(ctx, t, e)
+	if err != nil {
+		span.SetStatus(codes.Error, err.Error())
+	}
+	return err
 }
 
 // errAnew ends a reading of the log that must begin again.
@@ -168,7 +192,7 @@ func (r *reading) take(e events.Entry, fresh bool) error {
 	if r.ctx.Err() != nil {
 		return context.Cause(r.ctx)
 	}
-	if err := r.handle(r.ctx, r.term, e.Event); err != nil {
+	if err := r.call(r.ctx, r.term, e.Event); err != nil {
 		return err
 	}
 	// The event is handled also if the work has to stop just now.

@@ -131,3 +131,20 @@ func (w Why) String() string {
 	}
 	return "unknown"
 }
+
+// Word returns the reason as a word for machines.
+func (w Why) Word() string {
+	switch w {
+	case TermEnded:
+		return "term-ended"
+	case Draining:
+		return "draining"
+	case Refusal:
+		return "refused"
+	case Lapsing:
+		return "lapsing"
+	case Stopping:
+		return "stopping"
+	}
+	return "unknown"
+}
