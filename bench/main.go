@@ -29,6 +29,8 @@ var benchmarks = []benchmark{
 	{"append", appendAlone},
 	{"crash", crash},
 	{"standby", standby},
+	{"burst", burst},
+	{"watch", watching},
 }
 
 func main() {

@@ -24,6 +24,13 @@ type process struct {
 // start runs the leaderbridge command.
 func (s *site) start(args ...string) *process { return s.launch(nil, s.leaderbridge(), args...) }
 
+// play runs this program in one of its roles.
+func (s *site) play(role string, args ...string) *process {
+	self, err := os.Executable()
+	s.must(err)
+	return s.launch([]string{roleVariable + "=" + role}, self, args...)
+}
+
 func (s *site) launch(env []string, path string, args ...string) *process {
 	p := &process{s: s, cmd: exec.Command(path, args...), done: make(chan struct{})}
 	for _, v := range os.Environ() {

@@ -1,6 +1,7 @@
 package watcher
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"errors"
@@ -32,7 +33,8 @@ type Config struct {
 	Cluster string
 	// Identity names this process in events.
 	Identity string
-	// Delay is how long a change is left to others to report, on average.
+	// Delay is how long a change is left to others to report, on average. Zero
+	// is no wait.
 	Delay time.Duration
 	// FlushTimeout is how long a clean stop waits for the log, at most, to
 	// take what it still lacks. Zero means DefaultFlushTimeout.
@@ -92,7 +94,7 @@ func New(client coordinationclient.LeasesGetter, book *logbook.Book, cfg Config)
 	var err error
 	w.recorder, err = events.NewRecorder(book, events.RecorderOptions{
 		Reporter: events.Reporter{Identity: cfg.Identity, Perspective: events.ByWatcher},
-		Delay:    cfg.Delay,
+		Delay:    cmp.Or(cfg.Delay, -1), // the recorder's zero is its default
 		Workers:  16,
 		Read:     w.read,
 		Logger:   cfg.Logger,
