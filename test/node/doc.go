@@ -1,4 +1,4 @@
-// Package node tests what this repository has for Node.js, with Node.js: the
-// follower in examples/node-follower, on a real NATS server and with the real
-// command.
+// Package node tests what takes Node.js or npm: the follower in
+// examples/node-follower, on a real NATS server and with the real command, and
+// docs/asyncapi.yaml against the official schema, which is an npm package.
 package node
