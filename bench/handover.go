@@ -81,6 +81,8 @@ func (s *site) relay(e events.Election, sub *subscriber) *relay {
 // relayed is what one hand-over took.
 type relayed struct {
 	began, won, stored, arrived time.Time
+	// stamped is when the server stored became-leader.
+	stamped time.Time
 	// messages are what the new leader published.
 	messages []*nats.Msg
 }
@@ -94,6 +96,9 @@ func (r *relay) handOver() relayed {
 	became, err := r.sub.next(r.s.ctx, e, events.BecameLeader)
 	r.s.must(err)
 	h.arrived = became.at
+	meta, err := became.msg.Metadata()
+	r.s.must(err)
+	h.stamped = meta.Timestamp
 	news, err := r.sub.next(r.s.ctx, e, events.NewLeader)
 	r.s.must(err)
 	h.messages = []*nats.Msg{copyOf(became.msg), copyOf(news.msg)}

@@ -29,6 +29,7 @@ var benchmarks = []benchmark{
 	{"append", appendAlone},
 	{"crash", crash},
 	{"standby", standby},
+	{"worker", workers},
 	{"burst", burst},
 	{"watch", watching},
 }

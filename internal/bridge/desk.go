@@ -19,6 +19,9 @@ const (
 	// epochAgain is when a worker may ask again whose leader's term is not in
 	// the log yet. It has usually read there that it is.
 	epochAgain = 10 * time.Millisecond
+	// maxEarly bounds the requests that wait for the leader's term to be in the
+	// log. Who asks for a grant asks again about once a second.
+	maxEarly = 1024
 	// drainEvery is how often workers are asked to stop while one has not.
 	drainEvery = 250 * time.Millisecond
 	// A grant is told one part in clockTolerance shorter than it is, so that a
@@ -32,8 +35,12 @@ type desk struct {
 	b    *Bridge
 	term *election.Term
 
-	mu     sync.Mutex
-	epoch  uint64 // zero until the log has the term
+	mu    sync.Mutex
+	epoch uint64 // zero until the log has the term
+	// early are requests for grants that came before the log had the term.
+	// They are answered when it has: a worker may read of the term a moment
+	// before its leader does, and would lose time by asking again.
+	early  []micro.Request
 	ledger *ledger.Ledger
 	timer  *boottime.Timer
 	armed  boottime.Instant // when the timer fires; zero when it does not
@@ -56,11 +63,30 @@ func (d *desk) assigned(epoch uint64) {
 	d.mu.Lock()
 	first := d.epoch == 0
 	d.openLocked(epoch)
+	early := d.early
+	d.early = nil
 	d.mu.Unlock()
-	if first {
+	if first || len(early) > 0 {
 		// Who asked too early need not wait. The recorder must not.
-		go d.tellFree("")
+		go func() {
+			for _, r := range early {
+				d.grant(r)
+			}
+			d.tellFree("")
+		}()
 	}
+}
+
+// keep puts a request off until the log has the term. It returns false when the
+// log has it by now, or when too many wait already.
+func (d *desk) keep(r micro.Request) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.epoch != 0 || d.closed || len(d.early) >= maxEarly {
+		return false
+	}
+	d.early = append(d.early, r)
+	return true
 }
 
 func (d *desk) openLocked(epoch uint64) {
@@ -123,6 +149,12 @@ func (d *desk) grant(r micro.Request) {
 		return
 	}
 	v := d.decide(in)
+	if v.no != nil && v.no.Reason == events.RefusedNotYet {
+		if d.keep(r) {
+			return
+		}
+		v = d.decide(in)
+	}
 	switch {
 	case v.answer != nil:
 		d.b.metrics.Grant(context.Background(), instruments.GrantGiven)
