@@ -31,6 +31,8 @@ var benchmarks = []benchmark{
 	{"standby", standby},
 	{"worker", workers},
 	{"burst", burst},
+	{"start", startup},
+	{"many", many},
 	{"watch", watching},
 }
 
