@@ -250,7 +250,7 @@ func (w *workerCommand) work(ctx context.Context, conn *natsconn.Conn, t task, s
 
 	var metrics *instruments.Worker
 	t = &counted{t, func() *instruments.Worker { return metrics }}
-	j := &job{task: t, restart: w.restart}
+	j := &job{task: t, restart: w.restart, log: w.log}
 	o.Handler = j.handle
 	if w.event.on == onEvent {
 		var err error

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 
 	"github.com/leaderbridge/leaderbridge/internal/cli"
@@ -35,6 +36,7 @@ const (
 type job struct {
 	task    task
 	restart string
+	log     *slog.Logger
 
 	mu    sync.Mutex
 	last  error // how the latest run ended
@@ -56,6 +58,9 @@ func (j *job) handle(ctx context.Context, t worker.Term) error {
 		return err
 	case j.restart == restartNever, j.restart == restartOnFailure && err == nil:
 		j.final = true
+		if err != nil {
+			j.log.Warn("the work has failed, and is not started again", "role", t.Role, "error", err)
+		}
 		return nil
 	case err == nil:
 		return errEnded

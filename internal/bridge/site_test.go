@@ -30,12 +30,12 @@ var scheduler = events.Election{Cluster: "default", Namespace: "prod", Lease: "s
 // site is an election on a real NATS server: bridges that stand for it, and
 // workers.
 type site struct {
-	t      *testing.T
+	t      testing.TB
 	server *natsenv.Server
 	log    *slog.Logger
 }
 
-func newSite(t *testing.T) *site {
+func newSite(t testing.TB) *site {
 	t.Helper()
 	level := slog.LevelWarn
 	if testing.Verbose() {
@@ -126,7 +126,7 @@ type shift struct {
 
 // rota records who worked when, and complains when two do at once.
 type rota struct {
-	t    *testing.T
+	t    testing.TB
 	mu   sync.Mutex
 	runs []*shift
 }
