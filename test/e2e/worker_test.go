@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+
 	"github.com/leaderbridge/leaderbridge/test/testenv"
 	"github.com/leaderbridge/leaderbridge/test/testenv/natsenv"
 	"github.com/leaderbridge/leaderbridge/test/testenv/procenv"
@@ -29,9 +31,9 @@ type workshop struct {
 	file string
 }
 
-func newWorkshop(t *testing.T) *workshop {
+func newWorkshop(t *testing.T, options ...natsenv.Option) *workshop {
 	t.Helper()
-	return &workshop{t: t, nats: natsenv.Start(t), file: filepath.Join(t.TempDir(), "work")}
+	return &workshop{t: t, nats: natsenv.Start(t, options...), file: filepath.Join(t.TempDir(), "work")}
 }
 
 func (w *workshop) candidate(id string) *procenv.Process {
@@ -175,14 +177,60 @@ func TestWorkerPassesTheCodeOn(t *testing.T) {
 		p := procenv.Start(t, args[len(args)-1], nil, append([]string{"worker", "-e", "prod/scheduler", "--role", "job", "--nats-url", w.nats.URL()}, args...)...)
 		return p.Wait(30 * time.Second)
 	}
-	for want, args := range map[int][]string{
-		0:   {"--", "true"},
-		7:   {"--restart", "never", "--", "sh", "-c", "exit 7"},
-		127: {"--", "/no/such/command"},
-		2:   {"--role", "not a label", "--", "true"},
+	done, trap := writeModule(t, commandModule("")), writeModule(t, commandModule("\x00"))
+	for _, c := range []struct {
+		want int
+		args []string
+	}{
+		{0, []string{"--", "true"}},
+		{7, []string{"--restart", "never", "--", "sh", "-c", "exit 7"}},
+		{127, []string{"--", "/no/such/command"}},
+		{2, []string{"--role", "not a label", "--", "true"}},
+		{0, []string{"--wasm", done}},
+		{1, []string{"--restart", "never", "--wasm", trap}},
 	} {
-		if got := run(args...); got != want {
-			t.Errorf("%q exits with %d, want %d", args, got, want)
+		if got := run(c.args...); got != c.want {
+			t.Errorf("%q exits with %d, want %d", c.args, got, c.want)
 		}
 	}
+}
+
+// A worker needs no more rights than docs/workers.md and docs/log.md list.
+func TestWorkerLeastPermissions(t *testing.T) {
+	const api = "leaderbridge.api.default.prod.scheduler."
+	w := newWorkshop(t, func(o *server.Options) {
+		o.NoAuthUser = "all"
+		o.Users = []*server.User{
+			{Username: "all", Password: "all"},
+			{Username: "worker", Password: "worker", Permissions: &server.Permissions{
+				Publish: &server.SubjectPermission{Allow: []string{
+					api + "grant", api + "return",
+					"$JS.API.STREAM.INFO.LEADERBRIDGE", "$JS.API.STREAM.MSG.GET.LEADERBRIDGE", "$JS.API.CONSUMER.CREATE.LEADERBRIDGE.>", "$JS.FC.LEADERBRIDGE.>",
+					"copies.all", "$KV.leaderbridge_positions.>",
+					"$JS.API.STREAM.INFO.KV_leaderbridge_positions", "$JS.API.STREAM.MSG.GET.KV_leaderbridge_positions", "$JS.API.STREAM.CREATE.KV_leaderbridge_positions",
+				}},
+				Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>", api + "drain", api + "free", api + "free.>"}},
+			}},
+		}
+	})
+	c := newCopies(t, w)
+	w.candidate("a")
+	p := w.worker("w1", "--nats-user", "worker", "--nats-password", "worker", "--on", "event", "--publish", "copies.all", "--", "cat")
+	c.same(1)
+	b := w.candidate("b")
+	waitFor(t, b, "a")
+	w.stepDown("b")
+	c.same(4)
+	p.Signal(syscall.SIGTERM)
+	if code := p.Wait(20 * time.Second); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if text := strings.ToLower(p.Stderr()); strings.Contains(text, "permission") {
+		t.Errorf("rights are missing:\n%s", p.Stderr())
+	}
+
+	// One that is missing is named.
+	poor := w.worker("w3", "--nats-user", "worker", "--nats-password", "worker", "--on", "event", "--publish", "copies.none", "--role", "third",
+		"--restart-pause", "100ms", "--", "cat")
+	said(t, poor, 0, "copies.none", "ermission")
 }
