@@ -72,10 +72,12 @@ func elections() error {
 	}
 	goroutines, memory := runtime.NumGoroutine(), inUse()
 	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
 	var running errgroup.Group
+	shared := election.NewLeaseWatch(client, namespace)
 	all := make([]*election.Elector, n)
 	for i := range all {
-		lock, err := election.NewLeaseLock(client, namespace, manyName("ours", i))
+		lock, err := election.NewLeaseLock(client, namespace, manyName("ours", i), election.WithLeaseWatch(shared))
 		if err != nil {
 			return err
 		}

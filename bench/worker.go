@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -78,7 +79,9 @@ func (s *site) worker(e events.Election) <-chan time.Time {
 	go func() { done <- w.Run(ctx) }()
 	s.Cleanup(func() {
 		stop()
-		<-done
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+			s.Errorf("run a worker: %v", err)
+		}
 	})
 	_, err = first(s.ctx, running)
 	s.must(err)

@@ -31,6 +31,7 @@ type leaseLock struct {
 	namespace string
 	name      string
 	labels    map[string]string
+	shared    *LeaseWatch // nil for a watch of its own
 }
 
 // NewLeaseLock returns a Lock on the Kubernetes Lease namespace/name. It makes

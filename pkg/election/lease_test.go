@@ -73,6 +73,12 @@ func through(t *testing.T, config *rest.Config) (*rest.Config, *tcpproxy.Proxy) 
 }
 
 func TestLeaseConformance(t *testing.T) {
+	for name, shared := range map[string]bool{"own-watch": false, "shared-watch": true} {
+		t.Run(name, func(t *testing.T) { leaseConformance(t, shared) })
+	}
+}
+
+func leaseConformance(t *testing.T, shared bool) {
 	api := kubeenv.Shared(t)
 	config, proxy := through(t, api.Config())
 	admin := leaseClient(t, api.Config())
@@ -84,6 +90,10 @@ func TestLeaseConformance(t *testing.T) {
 		return locktest.Fixture{
 			Open: func(t *testing.T) election.Lock {
 				t.Helper()
+				if shared {
+					watch := election.NewLeaseWatch(leaseClient(t, config), namespace)
+					return leaseLock(t, config, namespace, name, election.WithLeaseWatch(watch))
+				}
 				return leaseLock(t, config, namespace, name)
 			},
 			Delete: func(t *testing.T) {

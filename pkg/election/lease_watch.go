@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
 const (
@@ -32,25 +33,14 @@ var errWatchSilent = errors.New("the API server did not answer the watch")
 // the Lease as the server's cache knows it, which may be older than what Read
 // returned before, and misses nothing after that.
 func (l *leaseLock) Watch(ctx context.Context) (<-chan Observation, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	silence := time.AfterFunc(watchEstablishTimeout, func() { cancel(errWatchSilent) })
-	lifetime := watchLifetime + rand.N(watchLifetime/2) // #nosec G404 -- no secret
-	w, err := l.client.Leases(l.namespace).Watch(ctx, metav1.ListOptions{
-		FieldSelector:  fields.OneTermEqualSelector(metav1.ObjectNameField, l.name).String(),
-		TimeoutSeconds: new(int64(lifetime / time.Second)),
-	})
-	if err == nil && !silence.Stop() {
-		w.Stop()
-		err = context.Canceled
+	if l.shared != nil {
+		out, err := l.shared.subscribe(ctx, l.name)
+		return out, l.watchFailed(err)
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	w, err := openLeaseWatch(ctx, cancel, l.client.Leases(l.namespace), fields.OneTermEqualSelector(metav1.ObjectNameField, l.name).String())
 	if err != nil {
-		silence.Stop()
-		cause := context.Cause(ctx)
-		cancel(nil)
-		if errors.Is(cause, errWatchSilent) {
-			return nil, l.error("watch", fmt.Sprintf("%v within %s", errWatchSilent, watchEstablishTimeout), errWatchSilent)
-		}
-		return nil, l.fail("watch", err, 1)
+		return nil, l.watchFailed(err)
 	}
 	out := make(chan Observation)
 	go func() {
@@ -60,6 +50,39 @@ func (l *leaseLock) Watch(ctx context.Context) (<-chan Observation, error) {
 		l.relay(ctx, w.ResultChan(), out)
 	}()
 	return out, nil
+}
+
+func (l *leaseLock) watchFailed(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errWatchSilent):
+		return l.error("watch", fmt.Sprintf("%v within %s", errWatchSilent, watchEstablishTimeout), errWatchSilent)
+	default:
+		return l.fail("watch", err, 1)
+	}
+}
+
+// openLeaseWatch opens a watch that lives until it breaks or is cancelled. The
+// context must be the one that cancel ends.
+func openLeaseWatch(ctx context.Context, cancel context.CancelCauseFunc, leases coordinationv1client.LeaseInterface, selector string) (watch.Interface, error) {
+	silence := time.AfterFunc(watchEstablishTimeout, func() { cancel(errWatchSilent) })
+	lifetime := watchLifetime + rand.N(watchLifetime/2) // #nosec G404 -- no secret
+	w, err := leases.Watch(ctx, metav1.ListOptions{FieldSelector: selector, TimeoutSeconds: new(int64(lifetime / time.Second))})
+	if err == nil && !silence.Stop() {
+		w.Stop()
+		err = context.Canceled
+	}
+	if err != nil {
+		silence.Stop()
+		cause := context.Cause(ctx)
+		cancel(nil)
+		if errors.Is(cause, errWatchSilent) {
+			return nil, errWatchSilent
+		}
+		return nil, err
+	}
+	return w, nil
 }
 
 // relay passes on what the watch brings until it breaks. For a reader that is
@@ -75,7 +98,7 @@ func (l *leaseLock) relay(ctx context.Context, in <-chan watch.Event, out chan<-
 		}
 		select {
 		case e, open := <-in:
-			o, ok := l.observeEvent(e)
+			o, ok := l.observe(e)
 			if !open || !ok {
 				in = nil
 				continue
@@ -92,9 +115,18 @@ func (l *leaseLock) relay(ctx context.Context, in <-chan watch.Event, out chan<-
 	}
 }
 
+// observe is observeEvent for this lock's Lease: a fake clientset does not
+// select.
+func (l *leaseLock) observe(e watch.Event) (*Observation, bool) {
+	if lease, ok := e.Object.(*coordinationv1.Lease); ok && lease.Name != l.name {
+		return nil, true
+	}
+	return observeEvent(e)
+}
+
 // observeEvent returns nil for an event that tells nothing, and false for one
 // that ends the watch.
-func (l *leaseLock) observeEvent(e watch.Event) (*Observation, bool) {
+func observeEvent(e watch.Event) (*Observation, bool) {
 	switch e.Type {
 	case watch.Added, watch.Modified, watch.Deleted:
 	case watch.Bookmark:
@@ -105,9 +137,6 @@ func (l *leaseLock) observeEvent(e watch.Event) (*Observation, bool) {
 	lease, ok := e.Object.(*coordinationv1.Lease)
 	if !ok {
 		return nil, false
-	}
-	if lease.Name != l.name {
-		return nil, true // a fake clientset does not select
 	}
 	o := observe(lease)
 	if e.Type == watch.Deleted {
