@@ -109,6 +109,16 @@ func TestCheckLease(t *testing.T) {
 	}
 }
 
+func TestCheckStored(t *testing.T) {
+	old, now := begins(1, 1, "a", 1, 0), begins(2, 2, "b", 2, 1)
+	now[0].seq, now[1].seq = 3, 4
+	log := written(old, now)
+	wantFault(t, "as it is", checkStored(now, log), "")
+	wantFault(t, "with more since", checkStored(written(now, stops(2, 2, "b", events.Released)), log), "")
+	wantFault(t, "gone", checkStored(now[:1], log), "event 1 of 2")
+	wantFault(t, "another", checkStored(written(now[1:], now[:1]), log), "event 0 of 2")
+}
+
 func TestCheckReasons(t *testing.T) {
 	log := stops(1, 1, "a", events.StepDown)
 	wantFault(t, "asked", checkReasons(log, map[string][]fault{"a": {{reasons: ends(events.StepDown)}}}), "")

@@ -160,6 +160,28 @@ func checkComplete(terms []term, log []entry) (faults []string) {
 	return faults
 }
 
+// checkStored proves that the log as it is stored now is what a follower was
+// given as it grew, of the stream that there is now: nothing that was once
+// delivered has gone or become something else.
+func checkStored(stored, log []entry) (faults []string) {
+	if len(log) == 0 {
+		return []string{"nothing was delivered"}
+	}
+	now := log[len(log)-1].era
+	var delivered []entry
+	for _, e := range log {
+		if e.era == now {
+			delivered = append(delivered, e)
+		}
+	}
+	for i, e := range delivered {
+		if i >= len(stored) || stored[i].seq != e.seq || stored[i].ID() != e.ID() {
+			return []string{fmt.Sprintf("event %d of %d that were delivered, %s at %d, is not the one that is stored there, of %d", i, len(delivered), e.ID(), e.seq, len(stored))}
+		}
+	}
+	return nil
+}
+
 // checkReasons proves that each end in the log has a reason that what was done
 // to the leader can have led to.
 func checkReasons(log []entry, done map[string][]fault) (faults []string) {

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
@@ -177,6 +178,38 @@ func (s *stage) readLog(ctx context.Context) {
 	})
 }
 
+// stored reads the log of this election as it is now.
+func (s *stage) stored() []entry {
+	s.t.Helper()
+	filter := events.Election{Cluster: "default", Namespace: s.namespace, Lease: "scheduler"}
+	var all []entry
+	testenv.Eventually(s.t, patience, func() error {
+		ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+		defer cancel()
+		log, err := events.Open(ctx, s.nc, events.Options{ReadOnly: true})
+		if err != nil {
+			return err
+		}
+		all = nil
+		end := errors.New("read")
+		read, done := context.WithCancelCause(ctx)
+		defer done(nil)
+		err = log.Follow(read, events.FollowOptions{Filter: filter, From: events.FromSequence(1), OnState: func(f events.FeedState) {
+			if f.Current {
+				done(end)
+			}
+		}}, func(e events.Entry) error {
+			all = append(all, entry{Event: e.Event, seq: e.Seq, stored: e.Stored})
+			return nil
+		})
+		if !errors.Is(err, end) {
+			return err
+		}
+		return nil
+	})
+	return all
+}
+
 func (s *stage) history() []term {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -266,7 +299,7 @@ func (s *stage) check() []entry {
 	for i := range log {
 		log[i].era = s.g.era(log[i].stored)
 	}
-	found := slices.Concat(checkLease(terms), checkLog(log), checkComplete(terms, log), checkReasons(log, s.done))
+	found := slices.Concat(checkLease(terms), checkLog(log), checkComplete(terms, log), checkReasons(log, s.done), checkStored(s.stored(), log))
 	if s.crew != nil {
 		found = append(found, s.crew.check(terms, log)...)
 	}
