@@ -317,3 +317,40 @@ func TestLogDoesNotDependOnTheNumberOfReplicas(t *testing.T) {
 		}
 	}
 }
+
+// The stream and the Lease are deleted, and every process that knew the number
+// is gone: the leaders' bucket still knows it.
+func TestStreamAndLeaseAndProcessesLost(t *testing.T) {
+	s := natsenv.Start(t)
+	js := s.JetStream(t)
+	t.Run("before", func(t *testing.T) {
+		m := newTeam(t, on(t, s.URL()), "w", "a")
+		m.history(3, pause)
+		m.settle()
+		kv, err := js.KeyValue(withTimeout(t), events.DefaultBucket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		testenv.Eventually(t, patience, func() error {
+			entry, err := kv.Get(t.Context(), scheduler.KVKey())
+			if err != nil {
+				return err
+			}
+			last, err := events.Decode(nil, entry.Value())
+			if err == nil && last.Epoch != 3 {
+				err = fmt.Errorf("the bucket shows epoch %d", last.Epoch)
+			}
+			return err
+		})
+	})
+	if err := js.DeleteStream(withTimeout(t), events.DefaultStream); err != nil {
+		t.Fatal(err)
+	}
+	m := newTeam(t, on(t, s.URL()), "b", "c")
+	m.uid, m.revision = 9, 100
+	m.reign("b", "")
+	all := m.settle()
+	if first := all[0]; first.Transition != events.BecameLeader || first.Epoch != 4 || first.Missed != 3 {
+		t.Errorf("the log that was made anew is\n%q", words(all))
+	}
+}

@@ -15,7 +15,7 @@ import (
 // them up can ensure a log that others have created.
 //
 // Call it again after an error that matches ErrNoStream. A stream that has
-// vanished is then made anew with sequences that go on above all that were
+// vanished is then made anew with sequences that go on far above all that were
 // seen, by this Log or by the bucket: the bucket's source and every follower
 // would otherwise wait until the new stream has grown as long as the old one.
 func (l *Log) Ensure(ctx context.Context) error {
@@ -37,7 +37,7 @@ func (l *Log) ensure(ctx context.Context) error {
 			return seenErr
 		}
 		if seen = max(seen, l.high.Load()); seen > 0 {
-			config.FirstSeq = seen + 1
+			config.FirstSeq = seen + leap
 		}
 		log, err = l.ensureStream(ctx, config)
 	}
@@ -61,6 +61,11 @@ func (l *Log) ensure(ctx context.Context) error {
 	}
 	return nil
 }
+
+// leap is how far the sequences of a log that is made anew lie above those that
+// its maker knew of. Others may have seen more: under a sequence that they know
+// they would take a new message for an old one, and a condition on it for true.
+const leap = 1 << 20
 
 // lookUp returns what the server says about a stream.
 func (l *Log) lookUp(ctx context.Context, name string) (*jetstream.StreamInfo, error) {

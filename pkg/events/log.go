@@ -108,6 +108,8 @@ type Log struct {
 	// high is the greatest stream sequence that was seen. A smaller one
 	// afterwards means that the stream lost its end.
 	high atomic.Uint64
+	// sealed is true once the bucket was found to be closed to this client.
+	sealed atomic.Bool
 }
 
 // Open returns the log behind a connection. Unless it is read-only, it creates

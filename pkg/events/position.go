@@ -50,12 +50,16 @@ func (p position) open(log logState) opening {
 			return opening{start: p.start}
 		}
 	}
-	if behind := log.last+1 < p.next; log.other || behind {
+	// A log that was made anew by somebody who knew less of the former one holds
+	// other messages under sequences that were delivered already, also where
+	// none of them was of interest here.
+	below := !p.created.IsZero() && !log.created.Equal(p.created) && log.first < p.next
+	if behind := log.last+1 < p.next; log.other || behind || below {
 		o := opening{start: FromSequence(log.first), rewound: true}
 		if p.start.kind == fromLast {
 			o.start = FromLast()
 		}
-		o.doubtful = !log.other && log.created.Equal(p.created)
+		o.doubtful = !log.other && !below && log.created.Equal(p.created)
 		return o
 	}
 	return opening{start: FromSequence(p.next), gap: log.first > p.next}

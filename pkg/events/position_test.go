@@ -31,6 +31,8 @@ func TestPositionOpen(t *testing.T) {
 		{"made anew from one", position{next: 10, created: made}, logState{first: 1, last: 3, created: remade}, opening{start: FromLast(), rewound: true}},
 		{"made anew from one, in sequence", position{start: FromSequence(8), next: 10, created: made}, logState{first: 1, last: 3, created: remade}, opening{start: FromSequence(1), rewound: true}},
 		{"made anew, and grown", position{next: 10, created: made}, logState{first: 1, last: 30, created: remade, other: true}, opening{start: FromLast(), rewound: true}},
+		{"made anew by one who knew less, and grown", position{next: 10, created: made}, logState{first: 8, last: 30, created: remade}, opening{start: FromLast(), rewound: true}},
+		{"the same in sequence", position{start: FromSequence(1), next: 10, created: made}, logState{first: 8, last: 30, created: remade}, opening{start: FromSequence(8), rewound: true}},
 		{"restored, and grown", position{next: 10, created: made}, logState{first: 1, last: 30, created: made, other: true}, opening{start: FromLast(), rewound: true}},
 		{"restored, or a leader that is none", position{next: 10, created: made}, logState{first: 1, last: 3, created: made}, opening{start: FromLast(), rewound: true, doubtful: true}},
 	} {

@@ -13,13 +13,17 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Tail returns what the log last said about an election: the zero Tail when it
+// Tail returns what the log last said about an election; Seq is zero when it
 // says nothing.
 //
 // It asks the leader of the stream. Any server that has a copy could answer
 // faster, but a copy may lag, and a tail that is behind costs an append that is
 // refused and a second look. Even the leader's answer may be old when it
 // arrives: only the condition of the append tells.
+//
+// Where the log says nothing, it looks into the leaders' bucket: a log that was
+// lost must not begin to count anew. Whoever may not read the bucket goes
+// without, and so does a log without one.
 //
 // Messages on the election's subjects that are no events, or not this
 // election's, are passed over: Seq is that of the last message, whatever it
@@ -36,7 +40,11 @@ func (l *Log) Tail(ctx context.Context, e Election) (Tail, error) {
 		return Tail{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	if msg == nil {
-		return Tail{}, nil
+		before, err := l.before(ctx, e)
+		if err != nil {
+			return Tail{}, fmt.Errorf("%s: %w", doing, err)
+		}
+		return Tail{Before: before}, nil
 	}
 	last, err := l.lastEvent(ctx, filter, msg)
 	if err != nil {
@@ -44,6 +52,31 @@ func (l *Log) Tail(ctx context.Context, e Election) (Tail, error) {
 	}
 	l.advance(msg.seq)
 	return Tail{Seq: msg.seq, Last: last.Event}, nil
+}
+
+// before returns what the bucket knows of an election of which the log says
+// nothing. The bucket is a stream of its own, and outlives the log's.
+func (l *Log) before(ctx context.Context, e Election) (Event, error) {
+	if l.sealed.Load() {
+		return Event{}, nil
+	}
+	msg, err := l.get(ctx, l.opts.bucketStream(), msgGet{LastBySubject: "$KV." + l.opts.Bucket + "." + e.KVKey()})
+	switch {
+	case errors.Is(err, ErrForbidden):
+		l.sealed.Store(true) // asked again, it would be denied again
+		return Event{}, nil
+	case errors.Is(err, ErrNoStream):
+		return Event{}, nil
+	case err != nil:
+		return Event{}, fmt.Errorf("look for it in the bucket %s: %w", l.opts.Bucket, err)
+	case msg == nil:
+		return Event{}, nil
+	}
+	event, err := Decode(msg.header, msg.data)
+	if err != nil || event.Election != e {
+		return Event{}, nil // it is no event, and says nothing
+	}
+	return event, nil
 }
 
 // Bounds returns the sequences of the first and the last message in the log, of

@@ -354,7 +354,11 @@ func (a *account) follow(t Tail) {
 // tail.
 func (a *account) setTail(t Tail) {
 	a.tail, a.tailKnown, a.confirmed = t, true, nil
-	if l := &t.Last; l.Epoch >= a.high.epoch {
+	l := &t.Last
+	if t.Seq == 0 {
+		l = &t.Before
+	}
+	if l.Epoch >= a.high.epoch {
 		a.high.epoch, a.high.holder, a.high.acquired = l.Epoch, l.Who(), l.AcquireTime
 		a.high.over = l.Transition == StoppedLeading
 	}
@@ -369,6 +373,14 @@ func (a *account) remember(o Observed) Observed {
 			(!a.high.over || o.Status != Held)
 	}
 	return o
+}
+
+// toldBefore tells whether a log that was lost said something later than the
+// entry: then others have told of it, and nobody needs to tell it again. The
+// newest state is told in any case, for the log must end in it.
+func (a *account) toldBefore(i int) bool {
+	e, b := &a.queue[i], &a.tail.Before
+	return a.tail.Seq == 0 && b.Epoch > 0 && i < len(a.queue)-1 && e.Revision > 0 && e.Revision < b.Revision
 }
 
 // ownEpoch is the number of the own term, if it leads and the log says so.

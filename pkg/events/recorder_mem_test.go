@@ -652,6 +652,42 @@ func TestRecorderLogLost(t *testing.T) {
 	}
 }
 
+// The stream is lost, and with it every process that knew the number, and the
+// Lease: the leaders' bucket still knows it. What it tells is not told again.
+func TestRecorderGoesOnFromTheBucket(t *testing.T) {
+	before := func(events ...Event) Event { return events[len(events)-1] }
+	for _, c := range []struct {
+		name   string
+		before Event
+		states []Observed
+		want   string
+	}{
+		{"another term", before(written(t, held("a", 1, 5)).Last), []Observed{held("b", 6, 7)},
+			"became(2 b acquired) missed 1, new(2 b acquired) missed 1"},
+		{"the same term", before(written(t, held("a", 1, 5)).Last), []Observed{held("a", 1, 7)}, firstTerm},
+		{"the same term, whose end was told", before(written(t, held("a", 1, 5), free(6)).Last), []Observed{held("a", 1, 7)},
+			"became(2 a acquired) missed 1, new(2 a acquired) missed 1"},
+		{"terms that were told", before(written(t, held("a", 1, 5), held("b", 6, 6), held("c", 7, 7)).Last),
+			[]Observed{held("a", 1, 5), held("b", 6, 6), held("c", 7, 7)}, "became(3 c acquired) missed 2, new(3 c acquired) missed 2"},
+		{"terms that were told in part", before(written(t, held("a", 1, 5), held("b", 6, 6)).Last),
+			[]Observed{held("a", 1, 5), held("b", 6, 6), held("c", 7, 7)},
+			"became(2 b acquired) missed 1, new(2 b acquired) missed 1, stopped(2 b superseded), became(3 c taken-over), new(3 c taken-over)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory()
+				m.tails[someElection] = Tail{Before: c.before}
+				w := m.recorder(t, "w")
+				for _, o := range c.states {
+					w.Observe(someElection, o)
+				}
+				time.Sleep(time.Minute)
+				m.logged(t, c.want)
+			})
+		})
+	}
+}
+
 // A loss that one election's append brings to light is looked for in all.
 func TestRecorderLossIsLookedForEverywhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

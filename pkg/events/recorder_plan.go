@@ -95,6 +95,11 @@ func (a *account) planQueue(p *plan, now time.Time, opts *RecorderOptions) {
 	}
 	tail, gap := a.tail, a.gap
 	for i := 0; i < len(a.queue); {
+		if len(p.events) == 0 && a.toldBefore(i) {
+			a.done(a.queue[i].id)
+			due = max(due-1, 0)
+			continue
+		}
 		e := &a.queue[i]
 		events, gapAfter := reconcile(a.election, tail, a.observed(e, tail), opts.Reporter, gap && !a.odd)
 		switch {

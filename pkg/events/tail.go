@@ -17,4 +17,9 @@ type Tail struct {
 	// no event of this election, it is the last event before; the zero Event
 	// if there is none.
 	Last Event
+	// Before is what the log said about the election before it was lost, as
+	// far as the leaders' bucket still knows; only when Seq is zero. It is the
+	// zero Event for an election that is new, when the bucket is lost too, and
+	// for who may not read it.
+	Before Event
 }
