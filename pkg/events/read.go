@@ -72,11 +72,10 @@ func (l *Log) before(ctx context.Context, e Election) (Event, error) {
 	case msg == nil:
 		return Event{}, nil
 	}
-	event, err := Decode(msg.header, msg.data)
-	if err != nil || event.Election != e {
-		return Event{}, nil // it is no event, and says nothing
+	if event, err := Decode(msg.header, msg.data); err == nil && event.Election == e {
+		return event, nil
 	}
-	return event, nil
+	return Event{}, nil // what is no event says nothing
 }
 
 // Bounds returns the sequences of the first and the last message in the log, of
