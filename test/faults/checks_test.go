@@ -120,9 +120,13 @@ func TestCheckStored(t *testing.T) {
 }
 
 func TestCheckReasons(t *testing.T) {
-	log := stops(1, 1, "a", events.StepDown)
-	wantFault(t, "asked", checkReasons(log, map[string][]fault{"a": {{reasons: ends(events.StepDown)}}}), "")
-	wantFault(t, "not asked", checkReasons(log, map[string][]fault{"a": {{reasons: ends()}}}), "ended with step-down")
+	log := stops(1, 1, "a", events.Deleted)
+	wantFault(t, "deleted", checkReasons(log, map[string][]fault{"a": {{reasons: ends(events.Deleted)}}}, nil), "")
+	wantFault(t, "not deleted", checkReasons(log, map[string][]fault{"a": {{reasons: ends()}}}, nil), "ended with deleted")
+	log = stops(1, 1, "a", events.StepDown)
+	log[0].Time = second(5)
+	wantFault(t, "asked", checkReasons(log, nil, []spell{{askedToStepDown, second(4), second(4)}}), "")
+	wantFault(t, "not asked yet", checkReasons(log, nil, []spell{{askedToStepDown, second(6), second(6)}}), "ended with step-down")
 }
 
 func TestCheckWork(t *testing.T) {

@@ -186,7 +186,7 @@ func checkStored(stored, log []entry) (faults []string) {
 
 // checkReasons proves that each end in the log has a reason that what was done
 // to the leader can have led to.
-func checkReasons(log []entry, done map[string][]fault) (faults []string) {
+func checkReasons(log []entry, done map[string][]fault, spells []spell) (faults []string) {
 	for i, e := range log {
 		if e.Transition != events.StoppedLeading {
 			continue
@@ -199,6 +199,12 @@ func checkReasons(log []entry, done map[string][]fault) (faults []string) {
 		}
 		for _, f := range done[e.PreviousLeader] {
 			may = append(may, f.reasons...)
+		}
+		if slices.ContainsFunc(spells, func(s spell) bool {
+			return s.kind == askedToStepDown && !e.Time.Before(s.from) && e.Time.Before(s.to.Add(30*time.Second))
+		}) {
+			// Whoever leads when the request arrives, and servers may hang.
+			may = append(may, events.StepDown)
 		}
 		if e.PreviousLeader == intruder {
 			may = append(may, events.Deleted)

@@ -30,6 +30,8 @@ var shaken = []events.Reason{events.RenewDeadline, events.Expired, events.Supers
 
 func ends(r ...events.Reason) []events.Reason { return append(r, shaken...) }
 
+const askedToStepDown = "leader asked to step down"
+
 var faults = []fault{
 	{name: "leader killed", reasons: ends(), deadly: true, do: func(s *stage, a *actor) {
 		a.process.Signal(syscall.SIGKILL)
@@ -43,7 +45,7 @@ var faults = []fault{
 		time.Sleep(s.fewSeconds())
 		a.process.Signal(syscall.SIGCONT)
 	}},
-	{name: "leader asked to step down", reasons: ends(events.StepDown), do: func(s *stage, a *actor) {
+	{name: askedToStepDown, reasons: ends(), do: func(s *stage, a *actor) {
 		e := events.Election{Cluster: "default", Namespace: s.namespace, Lease: "scheduler"}
 		_, _ = s.nc.Request(e.RequestSubject(events.DefaultPrefix, events.StepDownVerb), nil, 2*time.Second)
 		time.Sleep(100 * time.Millisecond)

@@ -299,7 +299,7 @@ func (s *stage) check() []entry {
 	for i := range log {
 		log[i].era = s.g.era(log[i].stored)
 	}
-	found := slices.Concat(checkLease(terms), checkLog(log), checkComplete(terms, log), checkReasons(log, s.done), checkStored(s.stored(), log))
+	found := slices.Concat(checkLease(terms), checkLog(log), checkComplete(terms, log), checkReasons(log, s.done, s.spells), checkStored(s.stored(), log))
 	if s.crew != nil {
 		found = append(found, s.crew.check(terms, log)...)
 	}
