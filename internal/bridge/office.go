@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/leaderbridge/leaderbridge/internal/buildinfo"
@@ -42,13 +43,24 @@ func (b *Bridge) open(term *election.Term) (*office, error) {
 		events.GrantVerb:    o.desk.grant,
 		events.ReturnVerb:   o.desk.giveBack,
 	} {
-		err := service.AddEndpoint(verb, micro.HandlerFunc(handle),
+		err := service.AddEndpoint(verb, micro.HandlerFunc(asked(handle)),
 			micro.WithEndpointSubject(b.cfg.Election.RequestSubject(b.cfg.Prefix, verb)))
 		if err != nil {
 			return nil, errors.Join(err, service.Stop())
 		}
 	}
 	return o, nil
+}
+
+// asked passes on the requests of clients. Somebody who may only read the log
+// can have JetStream send something to this subject, but not with a subject for
+// the answer that is theirs.
+func asked(handle func(micro.Request)) func(micro.Request) {
+	return func(r micro.Request) {
+		if r.Reply() != "" && !events.SentByServer(r.Reply(), nats.Header(r.Headers())) {
+			handle(r)
+		}
+	}
 }
 
 // close ends the services. An error would say that the connection is gone, and

@@ -3,6 +3,9 @@ package events
 import (
 	"errors"
 	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
 )
 
 // StepDownVerb is the last token of the subject on which a leader can be asked
@@ -136,4 +139,17 @@ type DrainNotice struct {
 // FreeNotice says that a role may be asked for. An empty role stands for all.
 type FreeNotice struct {
 	Role string `json:"role,omitempty"`
+}
+
+// SentByServer reports that NATS itself has sent a message: what a consumer
+// delivers, its heartbeats, or a message read from a stream. Whoever may ask
+// JetStream for something names the subject that the answer goes to, and the
+// server does not ask whether they may publish there. So neither a leader nor a
+// worker takes such a message for one of the other.
+//
+// The answers of JetStream's API cannot be told by their form. They have no
+// reply subject, so that they are no requests, and none of the fields of a
+// [DrainNotice].
+func SentByServer(reply string, header nats.Header) bool {
+	return strings.HasPrefix(reply, "$JS.") || header.Get("Status") != "" || header.Get("Nats-Stream") != ""
 }

@@ -125,7 +125,7 @@ func (r *run) answered(m *nats.Msg) {
 	case len(m.Data) == 0 && m.Header.Get("Status") == "503":
 		r.tell(claim.Silent{Seq: seq})
 		return
-	case len(m.Data) > maxAnswer:
+	case len(m.Data) > maxAnswer, events.SentByServer(m.Reply, m.Header):
 		return
 	case m.Header.Get(micro.ErrorCodeHeader) != "":
 		var no events.Refusal
@@ -162,14 +162,14 @@ func millis(n int64) time.Duration {
 
 func (r *run) drained(m *nats.Msg) {
 	var in events.DrainNotice
-	if len(m.Data) <= maxAnswer && json.Unmarshal(m.Data, &in) == nil {
+	if !events.SentByServer(m.Reply, m.Header) && len(m.Data) <= maxAnswer && json.Unmarshal(m.Data, &in) == nil {
 		r.tell(claim.Drain{Epoch: in.Epoch})
 	}
 }
 
 func (r *run) freed(m *nats.Msg) {
 	var in events.FreeNotice
-	if len(m.Data) <= maxAnswer && json.Unmarshal(m.Data, &in) == nil && (in.Role == "" || in.Role == r.opts.Role) {
+	if !events.SentByServer(m.Reply, m.Header) && len(m.Data) <= maxAnswer && json.Unmarshal(m.Data, &in) == nil && (in.Role == "" || in.Role == r.opts.Role) {
 		r.tell(claim.Free{})
 	}
 }

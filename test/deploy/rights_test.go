@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -78,11 +79,18 @@ func installRights(t *testing.T, all objects, namespace string, change func([]rb
 		must(rbac.ClusterRoleBindings().Create(ctx, binding, made))
 	}
 	i.awaitRights(change)
-	for _, role := range []string{"bridge", "watcher", "worker", "reader", "operator"} {
+	for _, role := range []string{"bridge", "watcher", "worker", "reader", "operator", "admin"} {
 		i.users[role] = newUser(t, role)
 	}
 	t.Setenv("POD_NAME", "leaderbridge-nats-0")
-	i.nats = serve(t, "cluster.conf")
+	i.nats = serve(t, "cluster.conf", func(o *server.Options) {
+		// Beside the users that are shipped, one of the test who may do everything.
+		for _, account := range o.Accounts {
+			if account.Name == "LEADERBRIDGE" {
+				o.Nkeys = append(o.Nkeys, &server.NkeyUser{Nkey: i.users["admin"].public, Account: account})
+			}
+		}
+	})
 	return i
 }
 
