@@ -121,7 +121,7 @@ func (w *workerCommand) flags(flags *pflag.FlagSet) {
 	// There may be many workers on a machine or in a pod: none of them has a port
 	// unless it is given one.
 	w.http.addAt(flags, "")
-	cli.ChoiceVarP(flags, &w.relation, "trace", "", traceChild, "how this worker's spans stand to the trace of a failover: child, a part of it; or link, in traces of their own that link to it, for very many workers", traceChild, traceLink)
+	cli.ChoiceVarP(flags, &w.relation, "trace-relation", "", traceChild, "how this worker's spans stand to the trace of a failover: child, a part of it; or link, in traces of their own that link to it, for very many workers", traceChild, traceLink)
 	w.nats.AddFlags(flags)
 	flags.StringVar(&w.logFlags.events.Stream, "stream", events.DefaultStream, "`name` of the log's stream")
 	flags.StringVar(&w.logFlags.events.Prefix, "prefix", events.DefaultPrefix, "first `tokens` of every subject")
@@ -208,22 +208,13 @@ func exactElection(s, cluster string) (events.Election, error) {
 func (w *workerCommand) run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var work task
-	if w.module.file != "" {
-		work, err = w.newModule(ctx, args, stdout, stderr)
-	} else {
-		work, err = w.newCommand(ctx, cancel, args, stdin, stdout, stderr)
-	}
-	if err != nil {
-		return err
-	}
-	defer work.close()
 	if w.options.Identity == "" {
 		if w.options.Identity, err = worker.DefaultIdentity(); err != nil {
 			return err
 		}
 	}
-	// What is closed last is opened first, see runCommand.
+	// What is closed last is opened first: health answers from the first moment,
+	// also while a module is compiled.
 	measured, err := telemetry.Setup(ctx, telemetry.Options{Version: buildinfo.Version(), Instance: w.options.Identity, Logger: w.log})
 	if err != nil {
 		return cli.Usage(err)
@@ -234,12 +225,25 @@ func (w *workerCommand) run(ctx context.Context, args []string, stdin io.Reader,
 		return err
 	}
 	defer func() { err = errors.Join(err, stopServer()) }()
+	work, err := w.newTask(ctx, cancel, args, stdin, stdout, stderr)
+	if err != nil {
+		return err
+	}
+	defer work.close()
 	conn, err := w.connect(ctx, w.log)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	return w.work(ctx, conn, work, stdout, measured, server)
+}
+
+// newTask prepares what is to run. cancel is called for a signal that ends it.
+func (w *workerCommand) newTask(ctx context.Context, cancel context.CancelFunc, args []string, stdin io.Reader, stdout, stderr io.Writer) (task, error) {
+	if w.module.file != "" {
+		return w.newModule(ctx, args, stdout, stderr)
+	}
+	return w.newCommand(ctx, cancel, args, stdin, stdout, stderr)
 }
 
 // work runs the task whenever there is a grant.

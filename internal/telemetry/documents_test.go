@@ -223,6 +223,7 @@ func TestQueriesAskForWhatIsThere(t *testing.T) {
 // notShown are metrics for those who look into one thing.
 var notShown = []string{
 	"leaderbridge_last_error_timestamp_seconds",
+	"leaderbridge_log_dropped_total",
 	"leaderbridge_watch_elections",
 	"leaderbridge_worker_ends_total",
 	"leaderbridge_worker_event_runs_total",

@@ -304,3 +304,12 @@ func TestPositions(t *testing.T) {
 		t.Errorf("parse = %+v, %v", got, err)
 	}
 }
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"epoch":3,"seq":10,"id":"u.3.new-leader"}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if p, err := parse(b); err == nil && (p.Seq == 0 || p.ID == "") {
+			t.Errorf("%q is the position %+v", b, p)
+		}
+	})
+}

@@ -26,6 +26,10 @@
 //	defer r.Close()
 //	err = grant.Run(r.Handle, nil)
 //
+// [Runner.HandleEvent] makes a short run for one event instead, which is on the
+// command's standard input; what it writes to its standard output is published.
+// Package feed calls it for each event of an election.
+//
 // # What is guaranteed
 //
 // On Linux everything that descends from the command is dead at the deadline,
