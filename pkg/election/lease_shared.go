@@ -118,9 +118,17 @@ func (w *LeaseWatch) join() *leaseStream {
 func (w *LeaseWatch) leave(s *leaseStream, r *leaseReader) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.remove(s, r)
+}
+
+// remove is leave for who holds mu. A reader that has been removed is let alone.
+func (w *LeaseWatch) remove(s *leaseStream, r *leaseReader) {
 	if r != nil && !s.closed {
-		others := slices.DeleteFunc(s.readers[r.name], func(other *leaseReader) bool { return other == r })
-		if s.readers[r.name] = others; len(others) == 0 {
+		i := slices.Index(s.readers[r.name], r)
+		if i < 0 {
+			return
+		}
+		if s.readers[r.name] = slices.Delete(s.readers[r.name], i, i+1); len(s.readers[r.name]) == 0 {
 			delete(s.readers, r.name)
 		}
 		close(r.out)
@@ -161,8 +169,9 @@ func (w *LeaseWatch) run(ctx context.Context, s *leaseStream) {
 	}
 }
 
-// handOut returns false for an event that ends the watch. A reader that is slow
-// loses the oldest changes: nobody waits for it.
+// handOut returns false for an event that ends the watch. Nobody waits for a
+// reader that is slow: its watch ends, so that it knows that it missed
+// something, and reads.
 func (w *LeaseWatch) handOut(s *leaseStream, e watch.Event) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -174,17 +183,12 @@ func (w *LeaseWatch) handOut(s *leaseStream, e watch.Event) bool {
 	if o == nil || !ok {
 		return ok
 	}
-	for _, r := range s.readers[lease.Name] {
-		for sent := false; !sent; {
-			select {
-			case r.out <- *o:
-				sent = true
-			default:
-				select {
-				case <-r.out:
-				default:
-				}
-			}
+	for _, r := range slices.Clone(s.readers[lease.Name]) {
+		select {
+		case r.out <- *o:
+		default:
+			r.forget()
+			w.remove(s, r)
 		}
 	}
 	return true

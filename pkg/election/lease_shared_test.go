@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/leaderbridge/leaderbridge/pkg/election"
 	"github.com/leaderbridge/leaderbridge/test/testenv"
@@ -94,5 +95,52 @@ func TestASharedWatchOfAnotherNamespace(t *testing.T) {
 	}
 	if o := <-w; o.UID != made.UID {
 		t.Errorf("told of %+v, want %+v", o, made)
+	}
+}
+
+// A reader that is too slow to be told of everything is not left in the belief
+// that it was: its watch ends.
+func TestASlowReadersWatchEnds(t *testing.T) {
+	api := kubeenv.Shared(t)
+	namespace := api.Namespace(t)
+	client := leaseClient(t, api.Config())
+	for name, opts := range map[string][]election.LeaseOption{
+		"own":    nil,
+		"shared": {election.WithLeaseWatch(election.NewLeaseWatch(client, namespace))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := election.NewLeaseLock(client, namespace, "slow-"+name, opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			slow, err := l.Watch(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			quick, err := l.Watch(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := heldByA()
+			o, err := l.Create(t.Context(), r)
+			const changes = 100
+			for i := 1; i < changes && err == nil; i++ {
+				if got := <-quick; got.Revision != o.Revision {
+					t.Fatalf("told of revision %d, want %d", got.Revision, o.Revision)
+				}
+				r.Renewed = r.Renewed.Add(time.Second)
+				o, err = l.Update(t.Context(), o, r)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for range slow {
+				n++
+			}
+			if n >= changes {
+				t.Errorf("%d states waited for a reader that was away", n)
+			}
+		})
 	}
 }

@@ -22,8 +22,8 @@ const (
 	// random: no watch that has gone silently wrong lives for ever, and the
 	// candidates of a fleet do not come back all at once.
 	watchLifetime = 10 * time.Minute
-	// So many changes wait for a reader that is slow; then the oldest are
-	// dropped.
+	// So many changes wait for a reader that is slow. Then its watch ends: a
+	// state that it would not be told of may be the one that matters.
 	watchBacklog = 64
 )
 
@@ -85,9 +85,8 @@ func openLeaseWatch(ctx context.Context, cancel context.CancelCauseFunc, leases 
 	return w, nil
 }
 
-// relay passes on what the watch brings until it breaks. For a reader that is
-// slow it keeps the newest few changes, so that the server never has to wait
-// and give up.
+// relay passes on what the watch brings until it breaks, or until the reader is
+// too far behind: the server must never have to wait and give up.
 func (l *leaseLock) relay(ctx context.Context, in <-chan watch.Event, out chan<- Observation) {
 	var pending []Observation
 	for in != nil || len(pending) > 0 {
@@ -103,10 +102,13 @@ func (l *leaseLock) relay(ctx context.Context, in <-chan watch.Event, out chan<-
 				in = nil
 				continue
 			}
-			if o != nil {
-				pending = append(pending, *o)
-				pending = pending[max(0, len(pending)-watchBacklog):]
+			if o == nil {
+				continue
 			}
+			if len(pending) == watchBacklog {
+				return
+			}
+			pending = append(pending, *o)
 		case offer <- oldest:
 			pending = pending[1:]
 		case <-ctx.Done():
