@@ -65,6 +65,7 @@ func makeStream(t *testing.T, js jetstream.JetStream, change func(*jetstream.Str
 
 // NATS is not there when the replicas start, and five terms go by before it is.
 func TestNATSAwayAtStart(t *testing.T) {
+	t.Parallel()
 	s := natsenv.Start(t)
 	url := s.URL()
 	s.Stop()
@@ -78,6 +79,7 @@ func TestNATSAwayAtStart(t *testing.T) {
 // meanwhile. LEADERBRIDGE_OUTAGE=10m lets it be away for so long, with the
 // window that servers have by default.
 func TestNATSAwayForLongerThanTheWindow(t *testing.T) {
+	t.Parallel()
 	away, window := 1500*time.Millisecond, 200*time.Millisecond
 	if text := os.Getenv("LEADERBRIDGE_OUTAGE"); text != "" {
 		var err error
@@ -100,6 +102,7 @@ func TestNATSAwayForLongerThanTheWindow(t *testing.T) {
 // The server comes back without its files: the log begins anew, with the terms
 // of the outage, says what is missing, and goes on with the numbers.
 func TestNATSBackEmpty(t *testing.T) {
+	t.Parallel()
 	s := natsenv.Start(t)
 	m := newTeam(t, on(t, s.URL()), "w", "a", "b")
 	m.history(2, pause)
@@ -121,6 +124,7 @@ func TestNATSBackEmpty(t *testing.T) {
 // The server comes back with files from before the last term: that one is
 // missing, the log says so, and its number is not given again.
 func TestNATSBackWithAnOlderState(t *testing.T) {
+	t.Parallel()
 	s := natsenv.Start(t)
 	m := newTeam(t, on(t, s.URL()), "w", "a", "b")
 	m.history(1, pause)
@@ -155,6 +159,7 @@ func TestNATSBackWithAnOlderState(t *testing.T) {
 // The stream is deleted while nothing happens: the log is made anew all the
 // same, and tells of the leader.
 func TestStreamDeletedWhileAllIsQuiet(t *testing.T) {
+	t.Parallel()
 	s := natsenv.Start(t)
 	m := newTeam(t, on(t, s.URL()), "w", "a", "b")
 	m.history(3, pause)
@@ -179,6 +184,7 @@ func TestStreamDeletedWhileAllIsQuiet(t *testing.T) {
 
 // The stream is full while five terms go by, until somebody gives it more room.
 func TestStorageFull(t *testing.T) {
+	t.Parallel()
 	s := natsenv.Start(t)
 	update := makeStream(t, s.JetStream(t), func(c *jetstream.StreamConfig) { c.MaxMsgs, c.Discard = 6, jetstream.DiscardNew })
 	m := newTeam(t, on(t, s.URL()), "w", "a", "b")
@@ -199,6 +205,7 @@ func TestStorageFull(t *testing.T) {
 
 // The right to publish is taken away while five terms go by, and given again.
 func TestPermissionRevokedAndRestored(t *testing.T) {
+	t.Parallel()
 	user := func(deny ...string) *server.User {
 		u := &server.User{Username: "bridge", Password: "x"}
 		if len(deny) > 0 {
@@ -239,6 +246,7 @@ func TestPermissionRevokedAndRestored(t *testing.T) {
 // The stream's leader is killed in a cluster of three, again and again, while
 // terms go by.
 func TestStreamLeaderKilled(t *testing.T) {
+	t.Parallel()
 	servers := natsenv.StartProcesses(t, "", "")
 	urls := fmt.Sprintf("%s,%s,%s", servers[0].URL(), servers[1].URL(), servers[2].URL())
 	m := newTeam(t, on(t, urls), "w", "a", "b")
@@ -275,6 +283,7 @@ func TestStreamLeaderKilled(t *testing.T) {
 // The servers of a cluster are told to end in an orderly way, one after the
 // other, while terms go by.
 func TestLameDuck(t *testing.T) {
+	t.Parallel()
 	c := natsenv.StartCluster(t)
 	m := newTeam(t, on(t, c.URLs()), "w", "a", "b")
 	m.history(1, pause)
@@ -297,6 +306,7 @@ func TestLameDuck(t *testing.T) {
 // One and the same history gives one and the same log, whether one replica
 // reports it, two or five, and whoever leads among them.
 func TestLogDoesNotDependOnTheNumberOfReplicas(t *testing.T) {
+	t.Parallel()
 	var want []string
 	for _, names := range [][]string{{"w"}, {"w", "a"}, {"w", "a", "b", "c", "v"}} {
 		s := natsenv.Start(t)
@@ -321,6 +331,7 @@ func TestLogDoesNotDependOnTheNumberOfReplicas(t *testing.T) {
 // The stream and the Lease are deleted, and every process that knew the number
 // is gone: the leaders' bucket still knows it.
 func TestStreamAndLeaseAndProcessesLost(t *testing.T) {
+	t.Parallel()
 	s := natsenv.Start(t)
 	js := s.JetStream(t)
 	t.Run("before", func(t *testing.T) {

@@ -88,18 +88,12 @@ var faults = []fault{
 		s.delete()
 		time.Sleep(lease + upTo(s.rng, time.Second))
 	}},
-	{name: "Lease overwritten", reasons: ends(), do: func(s *stage, a *actor) {
-		obj, err := s.leases.Get(context.Background(), "scheduler", metav1.GetOptions{})
-		if err != nil || obj.Spec.HolderIdentity == nil || *obj.Spec.HolderIdentity != a.id {
-			return
-		}
-		who, now, seconds, transitions := intruder, metav1.NowMicro(), int32(lease/time.Second), *obj.Spec.LeaseTransitions+1
-		obj.Spec.HolderIdentity, obj.Spec.AcquireTime, obj.Spec.RenewTime = &who, &now, &now
-		obj.Spec.LeaseDurationSeconds, obj.Spec.LeaseTransitions = &seconds, &transitions
-		if _, err := s.leases.Update(context.Background(), obj, metav1.UpdateOptions{}); err != nil {
-			return // the leader renewed in between, or the API server is away
-		}
-		s.otherThan(a.id)
+	{name: "Lease overwritten", reasons: ends(), do: (*stage).overwrite},
+	{name: "leader cut off from NATS, Lease overwritten", reasons: ends(), do: func(s *stage, a *actor) {
+		heal := a.nats.cut(s.t)
+		defer heal()
+		s.overwrite(a)
+		time.Sleep(upTo(s.rng, time.Second))
 	}},
 }
 
@@ -123,6 +117,21 @@ func (s *stage) stop(a *actor) {
 
 func (s *stage) delete() {
 	_ = s.leases.Delete(context.Background(), "scheduler", metav1.DeleteOptions{})
+}
+
+// overwrite lets somebody else stand in the Lease, as an operator might, unless
+// the leader renews in between or the API server is away.
+func (s *stage) overwrite(a *actor) {
+	obj, err := s.leases.Get(context.Background(), "scheduler", metav1.GetOptions{})
+	if err != nil || obj.Spec.HolderIdentity == nil || *obj.Spec.HolderIdentity != a.id {
+		return
+	}
+	who, now, seconds, transitions := intruder, metav1.NowMicro(), int32(lease/time.Second), *obj.Spec.LeaseTransitions+1
+	obj.Spec.HolderIdentity, obj.Spec.AcquireTime, obj.Spec.RenewTime = &who, &now, &now
+	obj.Spec.LeaseDurationSeconds, obj.Spec.LeaseTransitions = &seconds, &transitions
+	if _, err := s.leases.Update(context.Background(), obj, metav1.UpdateOptions{}); err == nil {
+		s.otherThan(a.id)
+	}
 }
 
 // otherThan waits until the Lease names somebody else.
