@@ -102,6 +102,7 @@ func TestCheckLease(t *testing.T) {
 	}{
 		"lapsed":      {[]term{reign("a", 1, 5, ""), reign("b", 7, 7, "")}, ""},
 		"too early":   {[]term{reign("a", 1, 5, ""), reign("b", 6, 6, "")}, "before the end of a"},
+		"its own":     {[]term{reign("a", 1, 5, ""), reign("a", 6, 6, "")}, ""},
 		"released":    {[]term{reign("a", 1, 5, "released"), reign("b", 5, 5, "")}, ""},
 		"overwritten": {[]term{reign("a", 1, 5, "overwritten"), reign(intruder, 5, 5, "")}, ""},
 	} {
@@ -120,13 +121,15 @@ func TestCheckStored(t *testing.T) {
 }
 
 func TestCheckReasons(t *testing.T) {
-	log := stops(1, 1, "a", events.Deleted)
-	wantFault(t, "deleted", checkReasons(log, map[string][]fault{"a": {{reasons: ends(events.Deleted)}}}, nil), "")
-	wantFault(t, "not deleted", checkReasons(log, map[string][]fault{"a": {{reasons: ends()}}}, nil), "ended with deleted")
-	log = stops(1, 1, "a", events.StepDown)
+	log := stops(1, 1, "a", events.Released)
+	log[0].Perspective = events.ByLeader
 	log[0].Time = second(5)
-	wantFault(t, "asked", checkReasons(log, nil, []spell{{askedToStepDown, second(4), second(4)}}), "")
-	wantFault(t, "not asked yet", checkReasons(log, nil, []spell{{askedToStepDown, second(6), second(6)}}), "ended with step-down")
+	wantFault(t, "stopped", checkReasons(log, map[string][]fault{"a": {{reasons: ends(events.Released)}}}, nil), "")
+	wantFault(t, "not stopped", checkReasons(log, map[string][]fault{"a": {{reasons: ends()}}}, nil), "ended with released")
+	wantFault(t, "another stopped", checkReasons(log, map[string][]fault{"b": {{reasons: ends(events.Released)}}}, nil), "ended with released")
+	whoever := []events.Reason{events.Released}
+	wantFault(t, "whoever leads", checkReasons(log, nil, []spell{{"", second(4), second(4), whoever}}), "")
+	wantFault(t, "whoever leads later", checkReasons(log, nil, []spell{{"", second(6), second(6), whoever}}), "ended with released")
 }
 
 func TestCheckWork(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 	"k8s.io/klog/v2"
 
+	"github.com/leaderbridge/leaderbridge/pkg/events"
 	"github.com/leaderbridge/leaderbridge/test/testenv/kubeenv"
 	"github.com/leaderbridge/leaderbridge/test/testenv/procenv"
 )
@@ -105,4 +106,5 @@ func (d *deck[F]) round() bool { return d.dealt >= len(d.all) }
 type spell struct {
 	kind     string
 	from, to time.Time
+	any      []events.Reason // see fault.any
 }

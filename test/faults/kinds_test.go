@@ -19,6 +19,9 @@ import (
 type fault struct {
 	name    string
 	reasons []events.Reason
+	// any are further reasons, for whoever leads when the fault takes effect:
+	// a request to step down, or to delete the Lease, names no leader.
+	any []events.Reason
 	// deadly faults end the leader's process.
 	deadly bool
 	do     func(*stage, *actor)
@@ -29,8 +32,6 @@ type fault struct {
 var shaken = []events.Reason{events.RenewDeadline, events.Expired, events.Superseded}
 
 func ends(r ...events.Reason) []events.Reason { return append(r, shaken...) }
-
-const askedToStepDown = "leader asked to step down"
 
 var faults = []fault{
 	{name: "leader killed", reasons: ends(), deadly: true, do: func(s *stage, a *actor) {
@@ -45,7 +46,7 @@ var faults = []fault{
 		time.Sleep(s.fewSeconds())
 		a.process.Signal(syscall.SIGCONT)
 	}},
-	{name: askedToStepDown, reasons: ends(), do: func(s *stage, a *actor) {
+	{name: "leader asked to step down", reasons: ends(), any: []events.Reason{events.StepDown}, do: func(s *stage, a *actor) {
 		e := events.Election{Cluster: "default", Namespace: s.namespace, Lease: "scheduler"}
 		_, _ = s.nc.Request(e.RequestSubject(events.DefaultPrefix, events.StepDownVerb), nil, 2*time.Second)
 		time.Sleep(100 * time.Millisecond)
@@ -72,17 +73,17 @@ var faults = []fault{
 		defer heal()
 		s.stop(a)
 	}},
-	{name: "NATS swallows, Lease deleted", reasons: ends(events.Deleted), do: func(s *stage, a *actor) {
+	{name: "NATS swallows, Lease deleted", reasons: ends(), any: []events.Reason{events.Deleted}, do: func(s *stage, a *actor) {
 		heal := a.nats.hang(s.t)
 		defer heal()
 		s.delete()
 		time.Sleep(upTo(s.rng, 2*time.Second))
 	}},
-	{name: "Lease deleted", reasons: ends(events.Deleted), do: func(s *stage, _ *actor) {
+	{name: "Lease deleted", reasons: ends(), any: []events.Reason{events.Deleted}, do: func(s *stage, _ *actor) {
 		s.delete()
 		time.Sleep(300 * time.Millisecond)
 	}},
-	{name: "Lease deleted under a paused leader", reasons: ends(events.Deleted), do: func(s *stage, a *actor) {
+	{name: "Lease deleted under a paused leader", reasons: ends(), any: []events.Reason{events.Deleted}, do: func(s *stage, a *actor) {
 		a.process.Signal(syscall.SIGSTOP)
 		defer a.process.Signal(syscall.SIGCONT)
 		s.delete()

@@ -277,7 +277,7 @@ func (s *stage) play() {
 		a := s.leader()
 		time.Sleep(upTo(s.rng, 300*time.Millisecond))
 		s.done[a.id] = append(s.done[a.id], f)
-		now := spell{kind: f.name, from: time.Now()}
+		now := spell{kind: f.name, from: time.Now(), any: f.any}
 		f.do(s, a)
 		now.to = time.Now()
 		s.spells = append(s.spells, now)
