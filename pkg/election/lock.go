@@ -54,6 +54,7 @@ type Lock interface {
 	// the return, and then sends each in order: deletions as observations
 	// whose Exists is false, with the deletion's Revision. It may begin with
 	// the present state. Changes may be merged, the newest never lost. The
-	// channel is closed when the watch breaks or ctx ends.
+	// channel is closed when the watch breaks or ctx ends, and may be for a
+	// reader that is far behind.
 	Watch(ctx context.Context) (<-chan Observation, error)
 }
