@@ -142,15 +142,16 @@ type reading struct {
 	term worker.Term
 	at   *place
 	done position
-	// rewound is true when the log was made anew under the reader.
-	rewound bool
+	// rewound is true when the log was made anew under the reader, and begun when
+	// the position is one of this log.
+	rewound, begun bool
 	// failed is what ended it, if that was no fault of the log.
 	failed error
 }
 
 // follow reads on from the position, or, when fresh, from the last event.
 func (r *reading) follow(from events.Start, fresh bool) error {
-	r.rewound = false
+	r.rewound, r.begun = false, false
 	opts := events.FollowOptions{Filter: r.term.Election, From: from, OnState: func(s events.FeedState) {
 		r.rewound = r.rewound || errors.Is(s.Err, events.ErrLogRewound)
 	}}
@@ -175,7 +176,6 @@ func (r *reading) take(e events.Entry, fresh bool) error {
 	}
 	if e.Err != nil {
 		r.o.Logger.Debug("passing over a message that is no event", "role", r.term.Role, "error", e.Err)
-		return nil
 	}
 	switch r.done.next(e) {
 	case skip:
@@ -192,17 +192,27 @@ func (r *reading) take(e events.Entry, fresh bool) error {
 	if r.ctx.Err() != nil {
 		return context.Cause(r.ctx)
 	}
+	if fresh && !r.begun {
+		if err := r.set(position{Epoch: r.term.Epoch, Seq: e.Seq, ID: e.Event.ID(), Todo: true}); err != nil {
+			return err
+		}
+		r.begun = true
+	}
 	if err := r.call(r.ctx, r.term, e.Event); err != nil {
 		return err
 	}
-	// The event is handled also if the work has to stop just now.
 	if err := r.term.Check(); err != nil {
 		return err
 	}
+	return r.set(position{Epoch: r.term.Epoch, Seq: e.Seq, ID: e.Event.ID()})
+}
+
+// set writes the position, also when the work has to stop just now, but not
+// beyond the grant.
+func (r *reading) set(to position) error {
 	left := r.term.Deadline().Sub(worker.Now())
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), min(requestTimeout, left/2))
 	defer cancel()
-	to := position{Epoch: r.term.Epoch, Seq: e.Seq, ID: e.Event.ID()}
 	if err := r.at.set(ctx, to); err != nil {
 		return err
 	}

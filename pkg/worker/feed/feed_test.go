@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -30,6 +31,7 @@ type site struct {
 	t   *testing.T
 	nc  *nats.Conn
 	log *events.Log
+	of  events.Election
 	seq uint64
 
 	mu      sync.Mutex
@@ -39,7 +41,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{t: t, nc: natsenv.Start(t).Connect(t)}
+	s := &site{t: t, nc: natsenv.Start(t).Connect(t), of: scheduler}
 	s.open()
 	return s
 }
@@ -56,7 +58,7 @@ func (s *site) open() {
 func (s *site) term(epoch uint64) {
 	s.t.Helper()
 	e := events.Event{
-		Election: scheduler, UID: "u", Time: time.Now(), Reporter: "a", Perspective: events.ByLeader,
+		Election: s.of, UID: "u", Time: time.Now(), Reporter: "a", Perspective: events.ByLeader,
 	}
 	var step []events.Event
 	if epoch > 1 {
@@ -67,7 +69,7 @@ func (s *site) term(epoch uint64) {
 	step = append(step, e)
 	e.Transition = events.NewLeader
 	var err error
-	if s.seq, err = s.log.Append(s.t.Context(), scheduler, s.seq, append(step, e)...); err != nil {
+	if s.seq, err = s.log.Append(s.t.Context(), s.of, s.seq, append(step, e)...); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -118,7 +120,7 @@ func (s *site) work(id string, epoch uint64, f Func) *job {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	term := worker.Term{Election: scheduler, Role: "announcer", Epoch: epoch, Leader: "a", Identity: id}
+	term := worker.Term{Election: s.of, Role: "announcer", Epoch: epoch, Leader: "a", Identity: id}
 	j := &job{grant: worker.NewGrant(context.Background(), term, worker.Now().Add(time.Minute), 0), done: make(chan struct{})}
 	go func() {
 		defer close(j.done)
@@ -192,23 +194,25 @@ func TestAWorkerThatWokeUpLateDoesNotSetThePositionBack(t *testing.T) {
 	})
 	<-busy
 	s.term(2)
-	s.work("w2", 2, s.record)
-	s.await("w2: new-leader 2")
+	second := s.work("w2", 2, s.record)
+	// It begins where the late one had to.
+	s.await("w2: new-leader 1", "w2: stopped-leading 1", "w2: became-leader 2", "w2: new-leader 2")
 	close(wake)
 	<-late.done
-	// It was the first write of all, which another has made.
-	if !errors.Is(late.err, jetstream.ErrKeyExists) {
+	// The second one has written since.
+	if api := new(jetstream.APIError); !errors.As(late.err, &api) || api.ErrorCode != jetstream.JSErrCodeStreamWrongLastSequence {
 		t.Errorf("the late worker: %v", late.err)
 	}
+	_ = second.stop()
 	s.work("w3", 3, s.record)
 	s.term(3)
 	testenv.Eventually(t, 20*time.Second, func() error {
-		if n := len(s.seen()); n < 5 {
+		if n := len(s.seen()); n < 8 {
 			return fmt.Errorf("%d handled", n)
 		}
 		return nil
 	})
-	if got := s.seen()[2:]; slices.Contains(got, "w3: new-leader 2") {
+	if got := s.seen()[5:]; slices.Contains(got, "w3: new-leader 2") {
 		t.Errorf("handled again: %q", got)
 	}
 	// And one of an older term cannot begin at all.
@@ -267,6 +271,78 @@ func TestALogMadeAnew(t *testing.T) {
 	s.await("w1: new-leader 4", "w2: new-leader 5", "w2: stopped-leading 5", "w2: became-leader 6", "w2: new-leader 6")
 }
 
+// Workers die at any moment, before and after their function has run, while the
+// log grows: every event is handled, in order, and again only where a worker
+// died between the function and the position.
+func TestDyingWorkersLeaveNothingOut(t *testing.T) {
+	s := newSite(t)
+	seed := time.Now().UnixNano()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(uint64(seed), 0))
+	again := 0
+	for n := range 15 {
+		s.of.Lease, s.seq, s.handled = fmt.Sprintf("lease-%d", n), 0, nil
+		s.term(1)
+		epoch, repeats := uint64(1), 0
+		for range 8 {
+			for range r.IntN(3) {
+				epoch++
+				s.term(epoch)
+			}
+			calls, before, after := r.IntN(4), r.IntN(2) == 0, r.IntN(2) == 0
+			ready := make(chan struct{})
+			var j *job
+			j = s.work("w", epoch, func(ctx context.Context, term worker.Term, e events.Event) error {
+				<-ready
+				calls--
+				if calls < 0 && before {
+					j.grant.End(errors.New("killed"))
+					return errors.New("killed")
+				}
+				err := s.record(ctx, term, e)
+				if calls < 0 && after {
+					repeats++
+					j.grant.End(errors.New("killed"))
+				}
+				return err
+			})
+			close(ready)
+			select {
+			case <-j.done:
+			case <-time.After(time.Duration(r.IntN(60)) * time.Millisecond):
+				_ = j.stop()
+			}
+		}
+		// One that lives handles the rest.
+		epoch++
+		s.term(epoch)
+		last := s.work("w", epoch, s.record)
+		want := []string{"w: new-leader 1"}
+		for e := uint64(2); e <= epoch; e++ {
+			want = append(want, fmt.Sprintf("w: stopped-leading %d", e-1), fmt.Sprintf("w: became-leader %d", e), fmt.Sprintf("w: new-leader %d", e))
+		}
+		testenv.Eventually(t, 20*time.Second, func() error {
+			got := s.seen()
+			if len(got) == 0 {
+				return errors.New("nothing handled")
+			}
+			once := slices.Compact(slices.Clone(got))
+			if from := slices.Index(want, once[0]); from < 0 || !slices.Equal(once, want[from:]) {
+				return fmt.Errorf("handled %q, want the end of %q, each at least once", got, want)
+			}
+			if n := len(got) - len(once); n > repeats {
+				return fmt.Errorf("%d handled again, with %d reasons: %q", n, repeats, got)
+			}
+			return nil
+		})
+		_ = last.stop()
+		again += repeats
+	}
+	if again == 0 {
+		t.Error("no worker died behind its function: the test has tested nothing")
+	}
+}
+
 func TestPositions(t *testing.T) {
 	id := func(n uint64) events.Event {
 		return events.Event{Election: scheduler, Transition: events.NewLeader, UID: "u", Epoch: n}
@@ -286,6 +362,13 @@ func TestPositions(t *testing.T) {
 		if got := p.next(events.Entry{Seq: c.seq, Event: c.e}); got != c.want {
 			t.Errorf("%s: step %d, want %d", c.name, got, c.want)
 		}
+	}
+	if got := p.next(events.Entry{Seq: 10, Err: errors.New("foreign")}); got != skip {
+		t.Errorf("what is no event: step %d", got)
+	}
+	begin := position{Epoch: 3, Seq: 10, ID: id(3).ID(), Todo: true}
+	if got := begin.next(events.Entry{Seq: 10, Event: id(3)}); got != handle {
+		t.Errorf("the event that a role begins with: step %d", got)
 	}
 	for last, want := range map[uint64]bool{9: false, 10: true, 11: true} {
 		if p.within(last) != want {

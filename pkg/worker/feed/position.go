@@ -16,6 +16,10 @@ type position struct {
 	// would not tell that the log was made anew.
 	Seq uint64 `json:"seq"`
 	ID  string `json:"id"`
+	// Todo is true for an event that is still to be handled: the one that the
+	// role begins with. Without it a role whose first worker died early would
+	// begin once more, with what is the last event then.
+	Todo bool `json:"todo,omitempty"`
 }
 
 // parse reads a stored position.
@@ -36,7 +40,7 @@ type step int
 
 const (
 	handle step = iota
-	// skip: it was handled.
+	// skip: it was handled, or is no event.
 	skip
 	// again: the log is not the one that the position is about.
 	again
@@ -46,6 +50,10 @@ const (
 // that was handled.
 func (p position) next(e events.Entry) step {
 	switch {
+	case e.Err != nil:
+		return skip // no event
+	case e.Event.ID() == p.ID && p.Todo:
+		return handle
 	case e.Event.ID() == p.ID:
 		return skip
 	case e.Seq == p.Seq:
