@@ -31,6 +31,7 @@ var benchmarks = []benchmark{
 	{"standby", standby},
 	{"worker", workers},
 	{"burst", burst},
+	{"growth", growth},
 	{"start", startup},
 	{"many", many},
 	{"watch", watching},
