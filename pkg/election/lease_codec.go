@@ -74,15 +74,22 @@ func decodeLease(lease *coordinationv1.Lease) Record {
 	if spec.PreferredHolder != nil {
 		r.PreferredHolder = *spec.PreferredHolder
 	}
-	// An annotation that cannot be read says nothing, as if it were absent.
-	if epoch, err := strconv.ParseUint(lease.Annotations[AnnotationEpoch], 10, 64); err == nil && epoch > 0 {
+	if len(lease.Annotations) > 0 { // most Leases have none, and failing to parse costs memory
+		decodeAnnotations(lease.Annotations, &r)
+	}
+	return r
+}
+
+// decodeAnnotations reads ours. One that cannot be read says nothing, as if it
+// were absent.
+func decodeAnnotations(annotations map[string]string, r *Record) {
+	if epoch, err := strconv.ParseUint(annotations[AnnotationEpoch], 10, 64); err == nil && epoch > 0 {
 		r.Epoch = epoch
-		if t, err := time.Parse(time.RFC3339, lease.Annotations[AnnotationEpochAcquired]); err == nil {
+		if t, err := time.Parse(time.RFC3339, annotations[AnnotationEpochAcquired]); err == nil {
 			r.EpochAcquired = core.StoredTime(t)
 		}
 	}
-	r.Preferred = lease.Annotations[AnnotationPreferredHolder]
-	return r
+	r.Preferred = annotations[AnnotationPreferredHolder]
 }
 
 func microTime(t *metav1.MicroTime) time.Time {

@@ -26,6 +26,7 @@ type attempt struct {
 	// one.
 	before error
 	cancel context.CancelFunc
+	check  *time.Timer
 }
 
 // begin starts an attempt, and bounds its time if ctx does not. It must be
@@ -37,21 +38,23 @@ func (l *Log) begin(ctx context.Context) (context.Context, *attempt) {
 	} else {
 		ctx, a.cancel = context.WithTimeout(ctx, requestTimeout)
 	}
-	var check func()
-	check = func() {
+	a.check = time.AfterFunc(time.Hour, func() {
 		switch {
 		case ctx.Err() != nil:
 		case a.denied() != nil:
 			a.cancel()
 		default:
-			time.AfterFunc(deniedCheck, check)
+			a.check.Reset(deniedCheck)
 		}
-	}
-	time.AfterFunc(deniedCheck, check)
+	})
+	a.check.Reset(deniedCheck) // now that the field is set
 	return ctx, a
 }
 
-func (a *attempt) end() { a.cancel() }
+func (a *attempt) end() {
+	a.check.Stop()
+	a.cancel()
+}
 
 // denied returns the permission violation that has arrived since the attempt
 // began, if it concerns the log.

@@ -123,7 +123,7 @@ func readStructured(data []byte) (attributes, error) {
 	if len(data) > 0 && data[0] == '[' {
 		return attributes{}, errBatch
 	}
-	var o object
+	o := make(object, membersHint)
 	if err := json.Unmarshal(data, &o); err != nil || o == nil {
 		return attributes{}, errors.New("message is neither a JSON object nor marked as a binary CloudEvent")
 	}

@@ -1,5 +1,7 @@
 package core
 
+import "time"
+
 // take changes what the state knows. What follows from it is decide's.
 func (s *State) take(m Moment, in Input) {
 	switch in := in.(type) {
@@ -69,8 +71,9 @@ func (s *State) takeRead(m Moment, in ReadDone) {
 	case s.readSent < s.watchSince:
 		s.readAt = m.Now
 	default:
-		// Guards against a watch that has gone silent.
-		s.readAt = m.Now.Add(s.cfg.LeaseDuration)
+		// Guards against a watch that has gone silent. Candidates that began
+		// together, as after a restart of the API server, do not ask together.
+		s.readAt = m.Now.Add(s.cfg.LeaseDuration + time.Duration(m.Rand*float64(s.cfg.LeaseDuration)/guardSpread))
 		s.complete = true
 	}
 }

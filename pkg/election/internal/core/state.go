@@ -52,6 +52,10 @@ const maxLost = 8
 // JitterFactor): periods are stretched by up to this factor.
 const pollJitter = 1.2
 
+// guardSpread says by which part of the lease duration the guarding reads of
+// standbys are spread: up to a quarter.
+const guardSpread = 4
+
 // State is one candidate. It is not safe for concurrent use: one goroutine
 // owns it.
 type State struct {
