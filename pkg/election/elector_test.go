@@ -620,7 +620,8 @@ func TestEpochIsWrittenWithTheNextRenewal(t *testing.T) {
 	})
 }
 
-// A standby watches: per lease duration it sends one read.
+// A standby watches: per lease duration it sends at most one read, and one in a
+// lease duration and a quarter at least.
 func TestStandbySendsOneRequestPerLeaseDuration(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memlock.Store) {
 		a := start(t, store, "a", nil)
@@ -630,8 +631,8 @@ func TestStandbySendsOneRequestPerLeaseDuration(t *testing.T) {
 		var requests atomic.Int32
 		b.lock.Intercept(func(memlock.Call) memlock.Fault { requests.Add(1); return memlock.Fault{} })
 		pass(150 * time.Second)
-		if n := requests.Load(); n != 10 {
-			t.Errorf("%d requests in ten lease durations, want 10", n)
+		if n := requests.Load(); n < 8 || n > 10 {
+			t.Errorf("%d requests in ten lease durations, want 8 to 10", n)
 		}
 		_, _ = b.quit(), a.quit()
 	})
