@@ -16,6 +16,10 @@ ELECTIONS ?= 4
 # What to give to the benchmarks, such as BENCH="-short" or BENCH="-only worker".
 BENCH ?=
 
+# What "make static" and "make image" call what they build.
+VERSION ?=
+IMAGE ?= leaderbridge:0.1.0
+
 .PHONY: help
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +27,17 @@ help: ## Show this list
 .PHONY: build
 build: ## Build the command to bin/leaderbridge
 	go build -o bin/leaderbridge ./cmd/leaderbridge
+
+# How the Dockerfile and .goreleaser.yaml build it too; a test compares them.
+.PHONY: static
+static: ## Build the command as it is released to bin/leaderbridge-static
+	CGO_ENABLED=0 go build -trimpath -buildvcs=true \
+		-ldflags "-s -w -buildid= -X github.com/leaderbridge/leaderbridge/internal/buildinfo.version=$(VERSION)" \
+		-o bin/leaderbridge-static ./cmd/leaderbridge
+
+.PHONY: image
+image: ## Build the container image (VERSION=v1.2.3 IMAGE=leaderbridge:1.2.3)
+	docker build --build-arg VERSION=$(VERSION) --tag $(IMAGE) .
 
 .PHONY: demo
 demo: build ## Elections, failovers and a worker on this machine, with nothing installed
@@ -49,6 +64,10 @@ test: ## Run every test, the real API server and NATS included
 test-faults: ## Search long for promises that faults break (FAILOVERS=1000, ELECTIONS=4)
 	assets=$$(go -C test/controlplane run ./cmd/build); \
 	KUBEBUILDER_ASSETS=$$assets LEADERBRIDGE_FAULTS_FAILOVERS=$(FAILOVERS) LEADERBRIDGE_FAULTS_ELECTIONS=$(ELECTIONS) $(TEST) -timeout 0 -count 1 -v ./test/faults/...
+
+.PHONY: test-static
+test-static: static ## Run the command as it is released in an empty root (as root; all is compiled anew, minutes)
+	LEADERBRIDGE_STATIC=$(CURDIR)/bin/leaderbridge-static $(TEST) -count 1 -v -run TestStatic ./test/deploy
 
 .PHONY: bench
 bench: ## Measure beside client-go and bare clients, and write docs/performance.md (about ten minutes)
