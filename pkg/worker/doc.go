@@ -16,7 +16,8 @@
 // whole protocol, what is promised and what is not.
 //
 // A [Handler] is what runs: a Go function of this package's type, a process
-// (package process) or a WebAssembly module (package wasm). It is called with a
+// (package process) or a WebAssembly module (package wasm); package feed makes a
+// handler of one that is called once for each event. It is called with a
 // context and a [Term]. The context ends early enough that the handler can
 // return before the term's deadline. The Term says which election and role the
 // work is for, carries the epoch, which is the fencing token, and answers with
@@ -45,6 +46,9 @@
 //
 // [Restart] starts a handler that fails again, with growing pauses, until the
 // grant is given back so that another worker may try.
+//
+// [Worker.Snapshot] tells what a worker does, for health checks. With
+// Options.Tracers its stops and starts are spans in the trace of the failover.
 //
 // A [Grant] is the other side of a Term, for those who get their grants in
 // another way than a [Worker] does: whoever received the grant prolongs and ends
