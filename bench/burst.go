@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/leaderbridge/leaderbridge/internal/logbook"
+	"github.com/leaderbridge/leaderbridge/internal/watcher"
 	"github.com/leaderbridge/leaderbridge/pkg/events"
 )
 
@@ -61,7 +62,7 @@ func (s *site) recorder() *recording {
 	var err error
 	r.Recorder, err = events.NewRecorder(logbook.New(nc, events.Options{}, nil), events.RecorderOptions{
 		Reporter: events.Reporter{Identity: "bench", Perspective: events.ByWatcher},
-		Delay:    -1, Workers: 64,
+		Delay:    -1, Workers: watcher.Workers,
 		Hooks: events.Hooks{Appended: func(events.Election, []events.Event, uint64, time.Duration) {
 			r.mu.Lock()
 			defer r.mu.Unlock()

@@ -91,15 +91,18 @@ func (c *candidate) ready() error {
 	return nil
 }
 
-// leads waits until the candidate's term is in the log.
-func (c *candidate) leads(s *site) {
-	testenv.Eventually(s, ready, func() error {
-		// The watch may tell of the Lease before the write is answered.
-		if c.stored.Load() == 0 || c.won.Load() == 0 {
-			return errors.New("its term is not in the log")
+// times returns when the candidate won the Lease and when it had stored its
+// term, and false if it cannot tell: the answer to its write may have been lost,
+// and another may have written the log. The watch may tell of the Lease before
+// the write is answered.
+func (c *candidate) times(s *site) (won, stored time.Time, ok bool) {
+	for range 100 {
+		if w, t := c.won.Load(), c.stored.Load(); w != 0 && t != 0 {
+			return time.Unix(0, w), time.Unix(0, t), true
 		}
-		return nil
-	})
+		s.pause(5 * time.Millisecond)
+	}
+	return time.Time{}, time.Time{}, false
 }
 
 // published is a log handler that notes when the bridge says that the beginning

@@ -33,7 +33,9 @@ func handOver(s *site) []row {
 		for range rounds {
 			o := ours.handOver()
 			took.ours.add(o.arrived.Sub(o.began))
-			took.append.add(max(o.stored.Sub(o.won), 0)) // the watch may have told before the answer
+			if o.timed {
+				took.append.add(max(o.stored.Sub(o.won), 0)) // the watch may have told before the answer
+			}
 			f, err := floor.handOver(s.ctx, o.messages)
 			s.must(err)
 			a, err := sub.next(s.ctx, floor.e, events.BecameLeader)
@@ -73,14 +75,17 @@ type relay struct {
 func (s *site) relay(e events.Election, sub *subscriber) *relay {
 	r := &relay{s: s, sub: sub, t: s.measured(), seats: [2]*seat{s.seat(e), s.seat(e)}}
 	r.leader = r.seats[0].stand(r.t, election.Options{})
-	r.leader.leads(s)
+	s.until("the first term is in the log", func() bool { return r.leader.stored.Load() != 0 })
 	r.standby = r.seats[1].stand(r.t, election.Options{})
 	return r
 }
 
 // relayed is what one hand-over took.
 type relayed struct {
-	began, won, stored, arrived time.Time
+	began, arrived time.Time
+	// won and stored are known if timed is true.
+	won, stored time.Time
+	timed       bool
 	// stamped is when the server stored became-leader.
 	stamped time.Time
 	// messages are what the new leader published.
@@ -103,8 +108,7 @@ func (r *relay) handOver() relayed {
 	r.s.must(err)
 	h.messages = []*nats.Msg{copyOf(became.msg), copyOf(news.msg)}
 	r.s.must(<-r.leader.done)
-	r.standby.leads(r.s)
-	h.won, h.stored = time.Unix(0, r.standby.won.Load()), time.Unix(0, r.standby.stored.Load())
+	h.won, h.stored, h.timed = r.standby.times(r.s)
 	next := r.seats[r.at].stand(r.t, election.Options{})
 	r.leader, r.standby, r.at = r.standby, next, 1-r.at
 	return h
