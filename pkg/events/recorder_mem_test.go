@@ -846,6 +846,40 @@ func TestRecorderHoleWaitsForOthers(t *testing.T) {
 	})
 }
 
+// The same where the Lease was made anew meanwhile, so that its counter tells
+// nothing: a replica that has just begun does not know whether there is a hole.
+func TestRecorderNewcomerWaitsForOthers(t *testing.T) {
+	const all = firstTerm + ", stopped(1 a superseded), became(2 b taken-over), new(2 b taken-over)" +
+		", stopped(2 b superseded), became(3 c taken-over), new(3 c taken-over)"
+	for name, tt := range map[string]struct {
+		seen bool // somebody has seen what the newcomer has not
+		want string
+	}{
+		"who have seen it": {true, all},
+		"of whom none has": {false, firstTerm + ", stopped(1 a superseded), became(2 c taken-over), new(2 c taken-over)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory()
+				w := m.recorder(t, "w")
+				w.Observe(someElection, held("a", 1, 1))
+				time.Sleep(time.Minute)
+				m.setFaults(func(string) fault { return fault{err: errAway} })
+				if tt.seen {
+					w.Observe(someElection, held("b", 5, 6))
+					w.Observe(someElection, held("c", 8, 9, uid("u2")))
+				}
+				time.Sleep(time.Minute) // its pauses are long by now
+				m.setFaults(nil)
+				newcomer := m.recorder(t, "n", func(o *RecorderOptions) { o.Delay = -1 }) // it is the first to try
+				newcomer.Observe(someElection, held("c", 8, 9, uid("u2")))
+				time.Sleep(time.Minute)
+				m.logged(t, tt.want)
+			})
+		})
+	}
+}
+
 // Flush waits for the log, leaves nothing to others, and ends with its context.
 func TestRecorderFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

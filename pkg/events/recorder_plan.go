@@ -242,6 +242,10 @@ func (a *account) waitsForOthers(e *entry, events []Event, tail Tail, now time.T
 		case NewLeader:
 		}
 	}
+	// Who has not seen what came before, and finds another record with another
+	// counter, cannot even count what is missing before what it would say.
+	hole = hole || e.Gap && tail.Seq > 0 && tail.Last.Transition != StoppedLeading && tail.Last.Leader != "" &&
+		tail.Last.UID != "" && e.UID != "" && tail.Last.UID != e.UID
 	if hole && e.late.IsZero() {
 		e.late = now.Add(opts.patience())
 	}

@@ -69,10 +69,14 @@ func TestCheckLog(t *testing.T) {
 		"made anew, told what was": {written(one, end, begins(2, 2, "b", 2, 1)), ""},
 		"made anew, silent":        {written(one, end, begins(2, 2, "b", 2, 0)), "only 0 are missed"},
 		"made anew, rewound":       {written(one, end, begins(2, 1, "b", 2, 0)), "follows epoch 1"},
+		"made anew, number lost":   {written(one, end, begins(1, 2, "b", 2, 0), stops(1, 2, "b", events.Deleted), begins(2, 1, "d", 4, 0)), ""},
 		"made anew, with an end":   {written(one, stops(2, 1, "a", events.Released)), "leads in epoch 1"},
 		"of an older log":          {written(begins(2, 1, "a", 1, 0), stops(1, 1, "a", events.Released)), "older log"},
 	} {
-		wantFault(t, name, checkLog(tt.log), tt.want)
+		// Each term's first record tells the number before it, but that of d.
+		terms := []term{reign("a", 1, 1, ""), reign("b", 2, 2, ""), reign("d", 4, 4, "")}
+		terms[0].noted, terms[1].noted = 1, 2
+		wantFault(t, name, checkLog(terms, tt.log), tt.want)
 	}
 }
 
@@ -89,6 +93,7 @@ func TestCheckComplete(t *testing.T) {
 		"told elsewhere":       {written(begins(1, 1, "a", 1, 5), end, begins(1, 2, "c", 3, 0)), "only 0 are accounted for"},
 		"no end":               {written(begins(1, 1, "a", 1, 0), begins(1, 2, "b", 2, 0)), "the last terms"},
 		"the wrong order":      {written(begins(1, 1, "b", 2, 0), begins(1, 2, "a", 1, 0), begins(1, 3, "c", 3, 0)), "before the term before it"},
+		"a try":                {written(begins(1, 1, "a", 1, 0), end, begins(1, 2, "b", 2, 0), begins(1, 3, "c", 3, 0)), ""},
 		"made anew, with loss": {written(begins(1, 1, "a", 1, 0), begins(2, 3, "c", 3, 2)), ""},
 	} {
 		wantFault(t, name, checkComplete(terms, tt.log), tt.want)

@@ -21,6 +21,8 @@ type term struct {
 	how string
 	// deleted: its record was deleted, and made anew by its holder.
 	deleted bool
+	// noted is the epoch that its first record told, whosever that was.
+	noted uint64
 }
 
 func (t term) key() string { return key(t.holder, t.acquired) }
@@ -63,13 +65,19 @@ func checkLease(terms []term) (faults []string) {
 // new-leader(n+1), each once, numbers rising by one except where missed says
 // otherwise. A log that was made anew begins with whoever leads, says that what
 // came before is missing, and goes on with the numbers: none is ever given to
-// two terms.
-func checkLog(log []entry) (faults []string) {
+// two terms. That holds as long as the Lease or the log has the number: who
+// begins a new log in a Lease that was deleted, too, and has not seen the former
+// ones, can only know what the leaders' bucket shows, which may be behind.
+func checkLog(terms []term, log []entry) (faults []string) {
+	noted := map[string]uint64{}
+	for _, t := range terms {
+		noted[t.key()] = t.noted
+	}
 	fault := func(i int, format string, args ...any) {
 		e := log[i]
 		faults = append(faults, fmt.Sprintf("event %d (%s, epoch %d, %s): %s", i, e.Transition, e.Epoch, e.Who(), fmt.Sprintf(format, args...)))
 	}
-	ids, terms := map[string]bool{}, map[uint64]string{}
+	ids, given := map[string]bool{}, map[uint64]string{}
 	var last, open string // the last term, and who leads
 	var epoch uint64
 	for i, e := range log {
@@ -92,7 +100,11 @@ func checkLog(log []entry) (faults []string) {
 			}
 			// Whoever makes a log anew may not know that what it saw had been
 			// told. It is no harm, as long as each term keeps its number.
-			again := fresh && terms[e.Epoch] == e.key()
+			again := fresh && given[e.Epoch] == e.key()
+			if lost := fresh && noted[e.key()] < epoch; lost && e.Epoch <= epoch && !again {
+				again = true
+				clear(given)
+			}
 			if e.Epoch <= epoch && !again {
 				fault(i, "follows epoch %d of %s", epoch, last)
 			}
@@ -102,10 +114,10 @@ func checkLog(log []entry) (faults []string) {
 			if fresh && e.Missed+1 < e.Epoch {
 				fault(i, "is the first of a log, and only %d are missed", e.Missed)
 			}
-			if of := terms[e.Epoch]; of != "" && of != e.key() {
+			if of := given[e.Epoch]; of != "" && of != e.key() {
 				fault(i, "its number is that of %s", of)
 			}
-			terms[e.Epoch] = e.key()
+			given[e.Epoch] = e.key()
 			epoch, open, last = e.Epoch, e.Leader, e.key()
 		case events.NewLeader:
 			if e.Epoch != epoch || e.Leader != open || fresh || log[i-1].Transition != events.BecameLeader {
@@ -136,8 +148,13 @@ func checkComplete(terms []term, log []entry) (faults []string) {
 	}
 	var lost []string
 	from := -1 // where the last term that is in the log begins there
-	for _, t := range terms {
+	for i, t := range terms {
 		at, ok := first[t.key()]
+		if !ok && t.how == "" && i+1 < len(terms) && terms[i+1].holder == t.holder {
+			// Its holder took the Lease once more, since it did not know what
+			// had become of its first try. It never led in that one.
+			continue
+		}
 		if !ok {
 			lost = append(lost, t.key())
 			continue

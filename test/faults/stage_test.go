@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/leaderbridge/leaderbridge/pkg/election"
 	"github.com/leaderbridge/leaderbridge/pkg/events"
 	"github.com/leaderbridge/leaderbridge/test/testenv"
 	"github.com/leaderbridge/leaderbridge/test/testenv/kubeenv"
@@ -145,6 +147,7 @@ func (s *stage) sawLease(kind string, obj *coordinationv1.Lease) {
 		return
 	}
 	now := term{holder: *spec.HolderIdentity, acquired: spec.AcquireTime.Time, from: time.Now(), renewed: spec.RenewTime.Time, lease: time.Duration(*spec.LeaseDurationSeconds) * time.Second}
+	now.noted, _ = strconv.ParseUint(obj.Annotations[election.AnnotationEpoch], 10, 64) // none is zero
 	if now.key() == last.key() {
 		last.renewed = now.renewed
 		if last.how == "deleted" {
@@ -299,7 +302,7 @@ func (s *stage) check() []entry {
 	for i := range log {
 		log[i].era = s.g.era(log[i].stored)
 	}
-	found := slices.Concat(checkLease(terms), checkLog(log), checkComplete(terms, log), checkReasons(log, s.done, s.spells), checkStored(s.stored(), log))
+	found := slices.Concat(checkLease(terms), checkLog(terms, log), checkComplete(terms, log), checkReasons(log, s.done, s.spells), checkStored(s.stored(), log))
 	if s.crew != nil {
 		found = append(found, s.crew.check(terms, log)...)
 	}
