@@ -255,10 +255,15 @@ func (w *Watcher) ring() {
 	}
 	next := now.Add(time.Hour)
 	if len(w.due) > 0 {
-		next = w.due[0].due
+		next = max(w.due[0].due, now.Add(leastNap))
 	}
 	w.alarm.Reset(next)
 }
+
+// leastNap is the least time between two looks at what is due. Thousands of
+// Leases would otherwise wake the watcher for each one's own moment, mostly to
+// find that it was renewed long ago.
+const leastNap = 10 * time.Millisecond
 
 // read is the recorder's look at a Lease itself.
 func (w *Watcher) read(ctx context.Context, e events.Election) (events.Observed, error) {
