@@ -6,10 +6,17 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/klog/v2"
+
 	"github.com/leaderbridge/leaderbridge/internal/boottime"
+	"github.com/leaderbridge/leaderbridge/pkg/election"
+	"github.com/leaderbridge/leaderbridge/pkg/election/natskv"
 	"github.com/leaderbridge/leaderbridge/pkg/worker"
 	"github.com/leaderbridge/leaderbridge/test/testenv"
 )
@@ -19,7 +26,9 @@ import (
 // one's is called, on a NATS lock. "leader" is a leader that ends: the end of the
 // term, the release, the acquisition and the begin lie in between, and then
 // there is a grant from the next leader. "worker" is a worker that ends while
-// the leader stays.
+// the leader stays. "client-go" is what people have today: client-go's elector
+// on the same lock, with its own durations, from the end of one callback until
+// the next one is called.
 func BenchmarkWorkerHandover(b *testing.B) {
 	b.Run("leader", func(b *testing.B) {
 		s, h := newHandover(b)
@@ -53,6 +62,22 @@ func BenchmarkWorkerHandover(b *testing.B) {
 			// The next one waits already when the one before it ends.
 			old := worker
 			worker = s.work(nc, "w", "sync", h.handle)
+			h.next(b, 0, func() { _ = old.end() })
+		}
+		h.report(b)
+	})
+	b.Run("client-go", func(b *testing.B) {
+		klog.SetSlogLogger(slog.New(slog.DiscardHandler))
+		s, h := newHandover(b)
+		leader, _ := s.clientGo("a", h)
+		h.next(b, 0)
+		for b.Loop() {
+			b.StopTimer()
+			old := leader
+			var looks <-chan struct{}
+			leader, looks = s.clientGo("s"+strconv.Itoa(len(h.idle)), h)
+			<-looks
+			b.StartTimer()
 			h.next(b, 0, func() { _ = old.end() })
 		}
 		h.report(b)
@@ -106,6 +131,40 @@ func (h *handover) next(b *testing.B, after uint64, do ...func()) beginning {
 			b.Fatal("nobody has taken the role")
 		}
 	}
+}
+
+// clientGo starts client-go's elector. The channel is closed when it has seen
+// who leads.
+func (s *site) clientGo(id string, h *handover) (*running, <-chan struct{}) {
+	s.t.Helper()
+	nc := s.server.Connect(s.t)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	lock, err := natskv.New(js, natskv.Options{Namespace: scheduler.Namespace, Name: scheduler.Lease})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	looks := make(chan struct{})
+	seen := sync.OnceFunc(func() { close(looks) })
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock:          election.ResourceLock(lock, id),
+		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) { _ = h.handle(ctx, worker.Term{Epoch: 1}) },
+			OnStoppedLeading: func() {},
+			OnNewLeader:      func(string) { seen() },
+		},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return s.start(nc, func(ctx context.Context) error {
+		elector.Run(ctx)
+		return nil
+	}), looks
 }
 
 // report adds the median and the worst to what a benchmark prints.
