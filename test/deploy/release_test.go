@@ -2,12 +2,15 @@ package deploy
 
 import (
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/leaderbridge/leaderbridge/test/testenv/toolenv"
 )
 
 func text(t *testing.T, name string) string {
@@ -95,6 +98,13 @@ func TestOneWayToBuildARelease(t *testing.T) {
 		if _, err := os.Stat(shipped("..", file)); err != nil {
 			t.Errorf("the archives would hold %s: %v", file, err)
 		}
+	}
+}
+
+// goreleaser itself knows every key of the release's configuration.
+func TestReleaseConfiguration(t *testing.T) {
+	if out, err := exec.Command(toolenv.ReleaseCheck.Path(t), shipped("..", ".goreleaser.yaml")).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

@@ -112,7 +112,7 @@ func TestStatic(t *testing.T) {
 	})
 	if status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", run.Process.Pid)); err == nil {
 		for line := range strings.Lines(string(status)) {
-			if strings.HasPrefix(line, "VmRSS") || strings.HasPrefix(line, "VmHWM") {
+			if strings.HasPrefix(line, "VmRSS") || strings.HasPrefix(line, "RssAnon") {
 				t.Log(strings.Join(strings.Fields(line), " "))
 			}
 		}

@@ -38,10 +38,12 @@ var (
 	Kustomize = Tool{"kustomize", "manifests", "sigs.k8s.io/kustomize/kustomize/v5", ""}
 	// Helm renders the chart there.
 	Helm = Tool{"helm", "manifests", "helm.sh/helm/v4/cmd/helm", ""}
+	// ReleaseCheck reads .goreleaser.yaml as goreleaser does.
+	ReleaseCheck = Tool{"release-check", "release", "./cmd/check", ""}
 )
 
 // All are the tools that "make test-tools" builds.
-var All = []Tool{Promtool, Queries, OTLPReceiver, Kustomize, Helm}
+var All = []Tool{Promtool, Queries, OTLPReceiver, Kustomize, Helm, ReleaseCheck}
 
 // Path returns the program's file. The test fails if it was not built.
 func (t Tool) Path(tb testing.TB) string {
