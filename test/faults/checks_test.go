@@ -100,6 +100,14 @@ func TestCheckComplete(t *testing.T) {
 	}
 }
 
+func TestCheckCompleteOfALeaseMadeAnew(t *testing.T) {
+	terms := []term{reign("a", 1, 1, ""), reign("b", 2, 2, "deleted"), reign("c", 3, 3, "")}
+	log := written(begins(1, 1, "a", 1, 0), stops(1, 1, "a", events.Released), begins(1, 2, "c", 3, 0))
+	wantFault(t, "the same Lease", checkComplete(terms, log), "1 terms are not in the log")
+	terms[2].uid = "another"
+	wantFault(t, "another Lease", checkComplete(terms, log), "")
+}
+
 func TestCheckLease(t *testing.T) {
 	for name, tt := range map[string]struct {
 		terms []term

@@ -147,6 +147,7 @@ func (s *stage) sawLease(kind string, obj *coordinationv1.Lease) {
 		return
 	}
 	now := term{holder: *spec.HolderIdentity, acquired: spec.AcquireTime.Time, from: time.Now(), renewed: spec.RenewTime.Time, lease: time.Duration(*spec.LeaseDurationSeconds) * time.Second}
+	now.uid = string(obj.UID)
 	now.noted, _ = strconv.ParseUint(obj.Annotations[election.AnnotationEpoch], 10, 64) // none is zero
 	if now.key() == last.key() {
 		last.renewed = now.renewed
