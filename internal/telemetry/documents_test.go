@@ -223,12 +223,7 @@ func TestQueriesAskForWhatIsThere(t *testing.T) {
 // notShown are metrics for those who look into one thing.
 var notShown = []string{
 	"leaderbridge_last_error_timestamp_seconds",
-	"leaderbridge_log_dropped_total",
 	"leaderbridge_watch_elections",
-	"leaderbridge_worker_ends_total",
-	"leaderbridge_worker_event_runs_total",
-	"leaderbridge_worker_holding",
-	"leaderbridge_worker_starts_total",
 	"rest_client_rate_limiter_duration_seconds",
 	"rest_client_request_retries_total",
 }
