@@ -120,7 +120,7 @@ func (g *ground) shake(rng *rand.Rand, over <-chan struct{}, report func()) {
 			if faults.round() || g.t.Failed() {
 				return
 			}
-		case <-time.After(time.Duration(2000+rng.IntN(4000)) * time.Millisecond):
+		case <-time.After(time.Duration(1000+rng.IntN(4000)) * time.Millisecond):
 		}
 		f := faults.deal()
 		s := spell{kind: f.name, from: time.Now()}
