@@ -89,6 +89,9 @@ type attributes struct {
 }
 
 func readBinary(headers map[string]string, data []byte) (attributes, error) {
+	if !json.Valid(data) {
+		return attributes{}, fmt.Errorf("data is %w", errNoObject)
+	}
 	a := attributes{data: data}
 	for _, attribute := range []struct {
 		name string
@@ -123,8 +126,8 @@ func readStructured(data []byte) (attributes, error) {
 	if len(data) > 0 && data[0] == '[' {
 		return attributes{}, errBatch
 	}
-	o := make(object, membersHint)
-	if err := json.Unmarshal(data, &o); err != nil || o == nil {
+	o, err := parseObject(data)
+	if err != nil {
 		return attributes{}, errors.New("message is neither a JSON object nor marked as a binary CloudEvent")
 	}
 	var a attributes
@@ -148,7 +151,7 @@ func readStructured(data []byte) (attributes, error) {
 	_ = o.get(traceStateKey, &a.traceState)
 	// A number, or a string where the event came through a hop that lost the
 	// types of extensions.
-	if epoch := strings.Trim(string(o["epoch"]), `"`); epoch != "null" {
+	if epoch := strings.Trim(string(o.value("epoch")), `"`); epoch != "null" {
 		a.epoch = epoch
 	}
 	return a, o.getData(&a.data)
@@ -157,21 +160,21 @@ func readStructured(data []byte) (attributes, error) {
 // getData takes the data from either of its two members. Some writers put JSON
 // into data_base64, which the JSON format allows.
 func (o object) getData(into *[]byte) error {
-	plain, isPlain := o["data"]
+	plain := o.value("data")
 	var encoded *string
 	if err := o.get("data_base64", &encoded); err != nil {
 		return err
 	}
 	switch {
-	case isPlain && encoded != nil:
+	case plain != nil && encoded != nil:
 		return errors.New("data and data_base64 are both there")
 	case encoded != nil:
 		decoded, err := base64.StdEncoding.DecodeString(*encoded)
 		if err != nil {
 			return fmt.Errorf("data_base64: %w", err)
 		}
-		if !utf8.Valid(decoded) {
-			return errors.New("data_base64 is not UTF-8")
+		if !utf8.Valid(decoded) || !json.Valid(decoded) {
+			return errors.New("data_base64 is not JSON in UTF-8")
 		}
 		*into = decoded
 	default:

@@ -1,8 +1,6 @@
 package events
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
@@ -57,87 +55,12 @@ func payloadOf(e Event) payload {
 	}
 }
 
-// object is a JSON object whose members have not been looked at. Its names are
-// matched exactly: encoding/json would fill a struct's "epoch" from "Epoch"
-// too, and so read another event than everybody else.
-type object map[string]json.RawMessage
-
-// membersHint is room for all members that this version writes.
-const membersHint = 20
-
-// get stores the member called name in into. A member that is absent or null
-// leaves it alone.
-func (o object) get(name string, into any) error {
-	raw, ok := o[name]
-	if !ok || string(raw) == "null" || readPlain(raw, into) {
-		return nil
-	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		// The cause would quote the value in full, however long it is.
-		return fmt.Errorf("%s is %s, which has the wrong type or range", name, quote(string(raw)))
-	}
-	return nil
-}
-
-// readPlain stores what nearly every member is: a string without escapes, a
-// plain number, or a time. It returns false for all else, which package json
-// reads or refuses; asking it for each member took most of the time of Decode.
-// raw is a JSON value in UTF-8 that package json has accepted.
-func readPlain(raw json.RawMessage, into any) bool {
-	switch into := into.(type) {
-	case *string:
-		return plainString(raw, into)
-	case *Reason:
-		return plainString(raw, into)
-	case *Perspective:
-		return plainString(raw, into)
-	case *uint64:
-		n, err := strconv.ParseUint(string(raw), 10, 64)
-		if err == nil {
-			*into = n
-		}
-		return err == nil
-	case **int:
-		n, err := strconv.Atoi(string(raw))
-		if err == nil {
-			*into = &n
-		}
-		return err == nil
-	case **int64:
-		n, err := strconv.ParseInt(string(raw), 10, 64)
-		if err == nil {
-			*into = &n
-		}
-		return err == nil
-	case *time.Time:
-		return into.UnmarshalJSON(raw) == nil
-	default:
-		return false
-	}
-}
-
-func plainString[T ~string](raw json.RawMessage, into *T) bool {
-	if raw[0] != '"' || bytes.IndexByte(raw, '\\') >= 0 {
-		return false
-	}
-	*into = T(raw[1 : len(raw)-1])
-	return true
-}
-
-// require is get for a member that has to be there.
-func (o object) require(name string, into any) error {
-	if raw, ok := o[name]; !ok || string(raw) == "null" {
-		return fmt.Errorf("%s is missing", name)
-	}
-	return o.get(name, into)
-}
-
-// readPayload fills the event from its data. Members that it does not know are
+// readPayload fills the event from its data, which is valid JSON. Members that it does not know are
 // passed over: a later version may write more.
 func readPayload(data []byte, e *Event) error {
-	o := make(object, membersHint)
-	if err := json.Unmarshal(data, &o); err != nil || o == nil {
-		return fmt.Errorf("data is not a JSON object")
+	o, err := splitObject(data)
+	if err != nil {
+		return fmt.Errorf("data is %w", err)
 	}
 	var revision string
 	for _, field := range []struct {
