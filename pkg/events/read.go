@@ -57,8 +57,8 @@ func (l *Log) Tail(ctx context.Context, e Election) (Tail, error) {
 // before returns what the bucket knows of an election of which the log says
 // nothing. The bucket is a stream of its own, and outlives the log's.
 func (l *Log) before(ctx context.Context, e Election) (Event, error) {
-	if l.sealed.Load() {
-		return Event{}, nil
+	if l.opts.ReadOnly || l.sealed.Load() {
+		return Event{}, nil // a reader counts nothing
 	}
 	msg, err := l.get(ctx, l.opts.bucketStream(), msgGet{LastBySubject: "$KV." + l.opts.Bucket + "." + e.KVKey()})
 	switch {

@@ -19,7 +19,7 @@ type Tail struct {
 	Last Event
 	// Before is what the log said about the election before it was lost, as
 	// far as the leaders' bucket still knows; only when Seq is zero. It is the
-	// zero Event for an election that is new, when the bucket is lost too, and
-	// for who may not read it.
+	// zero Event for an election that is new, when the bucket is lost too, for
+	// who may not read it, and in a log that is opened only to be read.
 	Before Event
 }
