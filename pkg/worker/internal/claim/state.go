@@ -14,7 +14,7 @@ const Never = boottime.Instant(math.MaxInt64)
 const (
 	// A request that got no answer is sent again, at first soon and then ever
 	// more slowly; by a worker without a grant.
-	firstRetry   = 20 * time.Millisecond
+	firstRetry   = 5 * time.Millisecond
 	longestRetry = 2 * time.Second
 	// answerTime is how long a worker without a grant waits for an answer.
 	answerTime = time.Second
@@ -270,7 +270,7 @@ func spread(m Moment, d time.Duration) time.Duration {
 // then ever longer, never the same for two workers.
 func (s *State) backoff(m Moment) time.Duration {
 	d := longestRetry
-	if s.failures < 8 {
+	if s.failures < 10 {
 		d = min(firstRetry<<s.failures, longestRetry)
 	}
 	s.failures++
