@@ -133,6 +133,9 @@ type lateness struct{ written, seen time.Duration }
 // crash kills the leader and returns how late the other one was.
 func (p *crashPair) crash(ctx context.Context, sub *subscriber, seen *renewals) (lateness, error) {
 	sub.drop(p.e, events.BecameLeader)
+	if err := seen.another(ctx, p.e.Lease, p.leader.id); err != nil {
+		return lateness{}, err
+	}
 	if err := anyMoment(ctx, crashRetry); err != nil {
 		return lateness{}, err
 	}
@@ -150,6 +153,9 @@ func (p *crashPair) refill(s *site) { p.leader, p.standby = p.standby, p.stand(s
 
 // crash lets client-go's leader cease to renew.
 func (r *rivals) crash(ctx context.Context, seen *renewals) (time.Duration, error) {
+	if err := seen.another(ctx, r.name, r.leader.id); err != nil {
+		return 0, err
+	}
 	if err := anyMoment(ctx, r.retry); err != nil {
 		return 0, err
 	}
@@ -214,4 +220,20 @@ func (r *renewals) last(lease, holder string) renewal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.times[[2]string{lease, holder}]
+}
+
+// another waits for one more renewal. A standby that has just begun counts from
+// what it saw first, as it must, and not from a renewal before that.
+func (r *renewals) another(ctx context.Context, lease, holder string) error {
+	before := r.last(lease, holder).seen
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for r.last(lease, holder).seen.Equal(before) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }
