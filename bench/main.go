@@ -38,10 +38,10 @@ var benchmarks = []benchmark{
 }
 
 func main() {
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // client-go's candidates are talkative
 	if role := os.Getenv(roleVariable); role != "" {
 		os.Exit(playRole(role))
 	}
-	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // client-go's candidates are talkative
 	var o options
 	o.flags(flag.CommandLine)
 	flag.Parse()
