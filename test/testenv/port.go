@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 )
 
 // Ports below the ranges from which Linux (32768 and up) and macOS (49152 and
@@ -14,8 +15,12 @@ const (
 	lastPort  = 32000
 )
 
-// FreePort returns a TCP port that nobody listens on at 127.0.0.1. It is safe
-// for concurrent use.
+// given are the ports that this process has had. Most are not listened on yet
+// when the next one is drawn, and of thousands two are soon the same.
+var given sync.Map
+
+// FreePort returns a TCP port that nobody listens on at 127.0.0.1, another one
+// each time. It is safe for concurrent use.
 //
 // Listening on port 0 would do for a server that starts once. One that is
 // stopped and started again on its port must not find an outgoing connection
@@ -30,6 +35,9 @@ func FreePort() (int, error) {
 		}
 		if err := l.Close(); err != nil {
 			return 0, fmt.Errorf("close the listener that tried port %d: %w", port, err)
+		}
+		if _, taken := given.LoadOrStore(port, true); taken {
+			continue
 		}
 		return port, nil
 	}

@@ -97,3 +97,18 @@ func TestFreePort(t *testing.T) {
 		defer func() { _ = l.Close() }()
 	}
 }
+
+// Servers of tests that run side by side draw their ports before they listen.
+func TestFreePortIsNeverTheSame(t *testing.T) {
+	had := map[int]bool{}
+	for range 500 {
+		port, err := testenv.FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if had[port] {
+			t.Fatalf("port %d was given twice", port)
+		}
+		had[port] = true
+	}
+}
