@@ -193,7 +193,7 @@ func (r *reading) take(e events.Entry, fresh bool) error {
 		return context.Cause(r.ctx)
 	}
 	if fresh && !r.begun {
-		if err := r.set(position{Epoch: r.term.Epoch, Seq: e.Seq, ID: e.Event.ID(), Todo: true}); err != nil {
+		if err := r.set(position{Epoch: r.term.Epoch, Seq: e.Seq, ID: e.Event.ID(), Pending: true}); err != nil {
 			return err
 		}
 		r.begun = true

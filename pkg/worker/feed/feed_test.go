@@ -366,7 +366,7 @@ func TestPositions(t *testing.T) {
 	if got := p.next(events.Entry{Seq: 10, Err: errors.New("foreign")}); got != skip {
 		t.Errorf("what is no event: step %d", got)
 	}
-	begin := position{Epoch: 3, Seq: 10, ID: id(3).ID(), Todo: true}
+	begin := position{Epoch: 3, Seq: 10, ID: id(3).ID(), Pending: true}
 	if got := begin.next(events.Entry{Seq: 10, Event: id(3)}); got != handle {
 		t.Errorf("the event that a role begins with: step %d", got)
 	}

@@ -16,10 +16,10 @@ type position struct {
 	// would not tell that the log was made anew.
 	Seq uint64 `json:"seq"`
 	ID  string `json:"id"`
-	// Todo is true for an event that is still to be handled: the one that the
+	// Pending is true for an event that is still to be handled: the one that the
 	// role begins with. Without it a role whose first worker died early would
 	// begin once more, with what is the last event then.
-	Todo bool `json:"todo,omitempty"`
+	Pending bool `json:"pending,omitempty"`
 }
 
 // parse reads a stored position.
@@ -52,7 +52,7 @@ func (p position) next(e events.Entry) step {
 	switch {
 	case e.Err != nil:
 		return skip // no event
-	case e.Event.ID() == p.ID && p.Todo:
+	case e.Event.ID() == p.ID && p.Pending:
 		return handle
 	case e.Event.ID() == p.ID:
 		return skip

@@ -101,12 +101,12 @@ func files(dir string) {
 }
 
 // event reads an event and does as the arguments say.
-func event(todo []string) {
+func event(steps []string) {
 	in, err := io.ReadAll(os.Stdin)
 	if err != nil || !strings.Contains(string(in), `"id":"in"`) {
 		os.Exit(1)
 	}
-	for i, what := range todo {
+	for i, what := range steps {
 		switch what {
 		case "event":
 			say(`{"specversion":"1.0","id":"in.` + strconv.Itoa(i) + `","source":"/guest","type":"guest.v1",` +
