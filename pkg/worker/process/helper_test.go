@@ -24,6 +24,7 @@ import (
 	"github.com/leaderbridge/leaderbridge/internal/boottime"
 	"github.com/leaderbridge/leaderbridge/pkg/events"
 	"github.com/leaderbridge/leaderbridge/pkg/worker"
+	"github.com/leaderbridge/leaderbridge/test/testenv"
 )
 
 // The test binary plays every part: guard, worker, command.
@@ -255,9 +256,10 @@ func countBegun(t *testing.T, record string) (n int) {
 
 func eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(within); !ok(); time.Sleep(2 * time.Millisecond) { // time itself is the subject
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", within, what)
+	testenv.Eventually(t, within, func() error {
+		if !ok() {
+			return errors.New(what)
 		}
-	}
+		return nil
+	})
 }

@@ -3,10 +3,13 @@ package wasm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/leaderbridge/leaderbridge/test/testenv"
 )
 
 // The examples are built and run as their comments say; this one as a worker
@@ -26,11 +29,12 @@ func TestTheHeartbeatExample(t *testing.T) {
 		g := newGrant(t, time.Minute, 0)
 		done := make(chan error, 1)
 		go func() { done <- g.Run(m.Handle, nil) }()
-		for deadline := time.Now().Add(30 * time.Second); strings.Count(out.String(), "\n") < 2; time.Sleep(5 * time.Millisecond) { // time itself is the subject
-			if time.Now().After(deadline) {
-				t.Fatalf("no two beats, but %q", out.String())
+		testenv.Eventually(t, 30*time.Second, func() error {
+			if text := out.String(); strings.Count(text, "\n") < 2 {
+				return fmt.Errorf("no two beats, but %q", text)
 			}
-		}
+			return nil
+		})
 		g.Drain(errors.New("the leader steps down"))
 		if err := <-done; err == nil || !strings.Contains(err.Error(), "the leader steps down") {
 			t.Errorf("run = %v", err)

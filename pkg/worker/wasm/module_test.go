@@ -19,6 +19,7 @@ import (
 
 	"github.com/leaderbridge/leaderbridge/internal/boottime"
 	"github.com/leaderbridge/leaderbridge/pkg/worker"
+	"github.com/leaderbridge/leaderbridge/test/testenv"
 )
 
 func TestHandleReturnsHowTheModuleEnded(t *testing.T) {
@@ -269,17 +270,14 @@ func TestTermsFollowOneAnother(t *testing.T) {
 		w.mu.Lock()
 		before := w.writes
 		w.mu.Unlock()
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) { // time itself is the subject
+		testenv.Eventually(t, 20*time.Second, func() error {
 			w.mu.Lock()
-			n := w.writes
-			w.mu.Unlock()
-			if n > before {
-				break
+			defer w.mu.Unlock()
+			if w.writes <= before {
+				return errors.New("the module does not work")
 			}
-			if time.Now().After(deadline) {
-				t.Fatal("the module does not work")
-			}
-		}
+			return nil
+		})
 		if err := m.Handle(t.Context(), g.Term()); err == nil || !strings.Contains(err.Error(), "running already") {
 			t.Errorf("a second run beside the first: %v", err)
 		}
