@@ -10,6 +10,9 @@ import (
 // text is docs/schema/transition.v1.json.
 const DataSchema = "https://leaderbridge.io/schema/transition.v1.json"
 
+// epochKey is the extension that holds a term's number.
+const epochKey = "epoch"
+
 const (
 	typePrefix = "io.leaderbridge."
 	typeSuffix = ".v1"

@@ -1,8 +1,6 @@
 package events
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
@@ -10,21 +8,24 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// envelope is the structured form. The order of its fields is the one in which
-// people read them.
-type envelope struct {
-	SpecVersion     string  `json:"specversion"`
-	ID              string  `json:"id"`
-	Type            string  `json:"type"`
-	Source          string  `json:"source"`
-	Subject         string  `json:"subject"`
-	Time            string  `json:"time"`
-	DataContentType string  `json:"datacontenttype"`
-	DataSchema      string  `json:"dataschema"`
-	Epoch           uint64  `json:"epoch"`
-	TraceParent     string  `json:"traceparent,omitempty"`
-	TraceState      string  `json:"tracestate,omitempty"`
-	Data            payload `json:"data"`
+// attribute is one of an event's CloudEvents attributes; an empty value is none.
+type attribute struct{ name, value string }
+
+// attributesOf returns the attributes in the order in which people read them.
+func attributesOf(e Event, traceParent, traceState string) [11]attribute {
+	return [...]attribute{
+		{"specversion", specVersion},
+		{"id", e.ID()},
+		{"type", e.Type()},
+		{"source", e.Election.Source()},
+		{"subject", encodeSubject(e.Who())},
+		{"time", e.Time.UTC().Format(time.RFC3339Nano)},
+		{"datacontenttype", dataType},
+		{"dataschema", DataSchema},
+		{epochKey, strconv.FormatUint(e.Epoch, 10)},
+		{traceParentKey, traceParent},
+		{traceStateKey, traceState},
+	}
 }
 
 // Encode writes an event as the headers and the data of a NATS message. An
@@ -39,20 +40,6 @@ func Encode(e Event, mode ContentMode) (nats.Header, []byte, error) {
 		return nil, nil, fmt.Errorf("encode event: %w", err)
 	}
 	parent, state := traceContext(e.TraceParent, e.TraceState)
-	out := envelope{
-		SpecVersion:     specVersion,
-		ID:              e.ID(),
-		Type:            e.Type(),
-		Source:          e.Election.Source(),
-		Subject:         encodeSubject(e.Who()),
-		Time:            e.Time.UTC().Format(time.RFC3339Nano),
-		DataContentType: dataType,
-		DataSchema:      DataSchema,
-		Epoch:           e.Epoch,
-		TraceParent:     parent,
-		TraceState:      state,
-		Data:            payloadOf(e),
-	}
 	header := nats.Header{}
 	if parent != "" {
 		header[traceParentKey] = []string{parent}
@@ -60,51 +47,38 @@ func Encode(e Event, mode ContentMode) (nats.Header, []byte, error) {
 	if state != "" {
 		header[traceStateKey] = []string{state}
 	}
-	var content any
+	attributes := attributesOf(e, parent, state)
 	switch mode {
 	case Structured, "":
 		header[contentType] = []string{structuredType}
-		content = &out
+		return header, appendStructured(make([]byte, 0, usualSize), attributes, e), nil
 	case Binary:
-		out.setHeaders(header)
-		content = &out.Data
+		for _, a := range attributes {
+			if a.value != "" {
+				header[headerPrefix+a.name] = []string{encodeHeader(a.value)}
+			}
+		}
+		return header, appendPayload(make([]byte, 0, usualSize), e), nil
 	default:
 		return nil, nil, fmt.Errorf("encode event: content mode %s is not known: want structured or binary", quote(string(mode)))
 	}
-	data, err := marshal(content)
-	if err != nil {
-		return nil, nil, fmt.Errorf("encode event: %w", err)
-	}
-	return header, data, nil
 }
 
-func (v *envelope) setHeaders(header nats.Header) {
-	for _, attribute := range []struct{ name, value string }{
-		{"specversion", v.SpecVersion},
-		{"id", v.ID},
-		{"type", v.Type},
-		{"source", v.Source},
-		{"subject", v.Subject},
-		{"time", v.Time},
-		{"datacontenttype", v.DataContentType},
-		{"dataschema", v.DataSchema},
-		{"epoch", strconv.FormatUint(v.Epoch, 10)},
-		{traceParentKey, v.TraceParent},
-		{traceStateKey, v.TraceState},
-	} {
-		if attribute.value != "" {
-			header[headerPrefix+attribute.name] = []string{encodeHeader(attribute.value)}
+// usualSize is room for an event with identities as Kubernetes makes them.
+const usualSize = 1280
+
+func appendStructured(b []byte, attributes [11]attribute, e Event) []byte {
+	o := beginObject(b)
+	for _, a := range attributes {
+		switch {
+		case a.value == "":
+		case a.name == epochKey:
+			o.raw(a.name, a.value)
+		default:
+			o.text(a.name, a.value)
 		}
 	}
-}
-
-// marshal is json.Marshal without the escapes that only HTML needs.
-func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	o.name("data")
+	o.b = appendPayload(o.b, e)
+	return o.end()
 }

@@ -1,10 +1,12 @@
 package events_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leaderbridge/leaderbridge/pkg/events"
 	"pgregory.net/rapid"
@@ -212,4 +214,48 @@ func asJSON(t interface{ Fatal(...any) }, v any) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// The members of an event are written by hand. Package json is asked what they
+// should be.
+func TestEncodeIsWhatPackageJSONWrites(t *testing.T) {
+	type data struct {
+		Cluster              string             `json:"cluster"`
+		Namespace            string             `json:"namespace"`
+		Lease                string             `json:"lease"`
+		UID                  string             `json:"uid"`
+		Epoch                uint64             `json:"epoch"`
+		Leader               string             `json:"leader"`
+		PreviousLeader       string             `json:"previousLeader,omitempty"`
+		Reason               events.Reason      `json:"reason"`
+		Missed               uint64             `json:"missed"`
+		LeaseTransitions     *int               `json:"leaseTransitions,omitempty"`
+		LeaseDurationSeconds *int               `json:"leaseDurationSeconds,omitempty"`
+		AcquireTime          time.Time          `json:"acquireTime,omitzero"`
+		RenewTime            time.Time          `json:"renewTime,omitzero"`
+		LeaderlessMillis     *int64             `json:"leaderlessMillis,omitempty"`
+		Reporter             string             `json:"reporter"`
+		Perspective          events.Perspective `json:"perspective"`
+		Revision             uint64             `json:"revision,omitempty,string"`
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		e := genEvent().Draw(t, "event")
+		_, got, err := events.Encode(e, events.Binary)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want bytes.Buffer
+		enc := json.NewEncoder(&want)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(data{
+			e.Election.Cluster, e.Election.Namespace, e.Election.Lease, e.UID, e.Epoch, e.Leader, e.PreviousLeader, e.Reason, e.Missed,
+			e.LeaseTransitions, e.LeaseDurationSeconds, e.AcquireTime.UTC(), e.RenewTime.UTC(), e.LeaderlessMillis,
+			e.Reporter, e.Perspective, e.Revision,
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != strings.TrimSuffix(want.String(), "\n") {
+			t.Fatalf("Encode writes\n%s\npackage json\n%s", got, want.String())
+		}
+	})
 }

@@ -3,56 +3,49 @@ package events
 import (
 	"fmt"
 	"strconv"
-	"time"
 )
 
-// payload is the event's data as JSON. Its fields and their order are the
-// contract of docs/events.md.
-type payload struct {
-	Cluster   string `json:"cluster"`
-	Namespace string `json:"namespace"`
-	Lease     string `json:"lease"`
-	UID       string `json:"uid"`
-	Epoch     uint64 `json:"epoch"`
+// appendPayload writes the event's data as JSON. Its members and their order
+// are the contract of docs/events.md.
+func appendPayload(b []byte, e Event) []byte {
+	o := beginObject(b)
+	o.text("cluster", e.Election.Cluster)
+	o.text("namespace", e.Election.Namespace)
+	o.text("lease", e.Election.Lease)
+	o.text("uid", e.UID)
+	o.number("epoch", e.Epoch)
 
-	Leader         string `json:"leader"`
-	PreviousLeader string `json:"previousLeader,omitempty"`
-	Reason         Reason `json:"reason"`
-	Missed         uint64 `json:"missed"`
-
-	LeaseTransitions     *int      `json:"leaseTransitions,omitempty"`
-	LeaseDurationSeconds *int      `json:"leaseDurationSeconds,omitempty"`
-	AcquireTime          time.Time `json:"acquireTime,omitzero"`
-	RenewTime            time.Time `json:"renewTime,omitzero"`
-	LeaderlessMillis     *int64    `json:"leaderlessMillis,omitempty"`
-
-	Reporter    string      `json:"reporter"`
-	Perspective Perspective `json:"perspective"`
-	// A string, because it may exceed the 53 bits that a JSON number keeps in
-	// most languages; Kubernetes writes its resourceVersion likewise.
-	Revision uint64 `json:"revision,omitempty,string"`
-}
-
-func payloadOf(e Event) payload {
-	return payload{
-		Cluster:              e.Election.Cluster,
-		Namespace:            e.Election.Namespace,
-		Lease:                e.Election.Lease,
-		UID:                  e.UID,
-		Epoch:                e.Epoch,
-		Leader:               e.Leader,
-		PreviousLeader:       e.PreviousLeader,
-		Reason:               e.Reason,
-		Missed:               e.Missed,
-		LeaseTransitions:     e.LeaseTransitions,
-		LeaseDurationSeconds: e.LeaseDurationSeconds,
-		AcquireTime:          e.AcquireTime.UTC(),
-		RenewTime:            e.RenewTime.UTC(),
-		LeaderlessMillis:     e.LeaderlessMillis,
-		Reporter:             e.Reporter,
-		Perspective:          e.Perspective,
-		Revision:             e.Revision,
+	o.text("leader", e.Leader)
+	if e.PreviousLeader != "" {
+		o.text("previousLeader", e.PreviousLeader)
 	}
+	o.text("reason", string(e.Reason))
+	o.number("missed", e.Missed)
+
+	if e.LeaseTransitions != nil {
+		o.raw("leaseTransitions", strconv.Itoa(*e.LeaseTransitions))
+	}
+	if e.LeaseDurationSeconds != nil {
+		o.raw("leaseDurationSeconds", strconv.Itoa(*e.LeaseDurationSeconds))
+	}
+	if !e.AcquireTime.IsZero() {
+		o.time("acquireTime", e.AcquireTime)
+	}
+	if !e.RenewTime.IsZero() {
+		o.time("renewTime", e.RenewTime)
+	}
+	if e.LeaderlessMillis != nil {
+		o.raw("leaderlessMillis", strconv.FormatInt(*e.LeaderlessMillis, 10))
+	}
+
+	o.text("reporter", e.Reporter)
+	o.text("perspective", string(e.Perspective))
+	if e.Revision != 0 {
+		// A string, because it may exceed the 53 bits that a JSON number keeps
+		// in most languages; Kubernetes writes its resourceVersion likewise.
+		o.text("revision", strconv.FormatUint(e.Revision, 10))
+	}
+	return o.end()
 }
 
 // readPayload fills the event from its data, which is valid JSON. Members that it does not know are

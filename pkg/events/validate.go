@@ -2,7 +2,6 @@ package events
 
 import (
 	"fmt"
-	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -135,9 +134,19 @@ func (t Transition) known() bool {
 }
 
 func isGraphic(s string, most int) bool {
-	return s != "" && len(s) <= most && strings.IndexFunc(s, func(r rune) bool { return r < '!' || r > '~' }) < 0
+	for _, c := range []byte(s) {
+		if c < '!' || c > '~' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= most
 }
 
 func isWord(s string) bool {
-	return s != "" && len(s) <= maxWord && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz-") == ""
+	for _, c := range []byte(s) {
+		if (c < 'a' || c > 'z') && c != '-' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxWord
 }
