@@ -11,10 +11,10 @@ import (
 )
 
 // append measures an append and gives its events their trace context.
-func (b *Bridge) append(ctx context.Context, _ events.Election, evs []events.Event) (context.Context, func(error)) {
+func (b *Bridge) append(_ events.Election, evs []events.Event) func(error) {
 	began := time.Now()
-	spans := b.tracer.Publish(ctx, evs)
-	return ctx, func(err error) {
+	spans := b.tracer.Publish(context.Background(), evs)
+	return func(err error) {
 		spans.Done(err)
 		b.metrics.Appended(spans.Context(0), time.Since(began), err)
 		b.metrics.SetQueued(b.recorder.Stats().Queued)

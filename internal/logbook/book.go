@@ -59,14 +59,16 @@ func (b *Book) Tail(ctx context.Context, e events.Election) (events.Tail, error)
 	return t, b.explain("", err)
 }
 
-// Append implements events.Journal.
-func (b *Book) Append(ctx context.Context, e events.Election, after uint64, add ...events.Event) (uint64, error) {
+// AppendEach implements events.Journal.
+func (b *Book) AppendEach(ctx context.Context, all []events.Addition, told func(i int, last uint64, err error)) {
 	l, err := b.Log(ctx)
 	if err != nil {
-		return 0, err
+		for i := range all {
+			told(i, 0, err)
+		}
+		return
 	}
-	seq, err := l.Append(ctx, e, after, add...)
-	return seq, b.explain("", err)
+	l.AppendEach(ctx, all, func(i int, last uint64, err error) { told(i, last, b.explain("", err)) })
 }
 
 // Ensure implements events.Journal.

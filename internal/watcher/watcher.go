@@ -26,10 +26,9 @@ import (
 // DefaultFlushTimeout bounds how long a clean stop waits for the log.
 const DefaultFlushTimeout = 2 * time.Second
 
-// Workers is how many appends are under way at once when many Leases change
-// hands together. More stored more events a second, up to some fifty; a stream
-// takes in no more than fifty batches at a time.
-const Workers = 48
+// readers is how many Leases are read at once, and how many elections' tails:
+// when it begins, when all of them may have changed.
+const readers = 48
 
 // Config says what a Watcher does.
 type Config struct {
@@ -100,7 +99,7 @@ func New(client coordinationclient.LeasesGetter, book *logbook.Book, cfg Config)
 	w.recorder, err = events.NewRecorder(book, events.RecorderOptions{
 		Reporter: events.Reporter{Identity: cfg.Identity, Perspective: events.ByWatcher},
 		Delay:    cmp.Or(cfg.Delay, -1), // the recorder's zero is its default
-		Workers:  Workers,
+		Workers:  readers,
 		Read:     w.read,
 		Logger:   cfg.Logger,
 		Hooks: events.Hooks{

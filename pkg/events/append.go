@@ -27,47 +27,40 @@ import (
 // harm, since the server refuses a retry of an append that was made. The other
 // errors are those of this package's sentinels. Without a deadline in ctx the
 // append gives up after five seconds.
-func (l *Log) Append(ctx context.Context, e Election, after uint64, events ...Event) (uint64, error) {
-	if len(events) == 0 {
-		return after, nil
-	}
-	last, err := l.append(ctx, e, after, events)
-	if err != nil {
-		return last, fmt.Errorf("append %d events of %s after %d to %s: %w", len(events), e.KVKey(), after, l.opts.Stream, err)
-	}
-	return last, nil
+func (l *Log) Append(ctx context.Context, e Election, after uint64, events ...Event) (last uint64, err error) {
+	l.AppendEach(ctx, []Addition{{e, after, events}}, func(_ int, seq uint64, failure error) { last, err = seq, failure })
+	return last, err
 }
 
-func (l *Log) append(ctx context.Context, e Election, after uint64, events []Event) (uint64, error) {
-	messages, err := l.messages(e, events)
-	if err != nil {
-		return 0, err
-	}
-	if err := l.connected(); err != nil {
-		return 0, err
-	}
+// Addition is what [Log.AppendEach] adds to the log of one election: the
+// arguments of [Log.Append].
+type Addition struct {
+	Election Election
+	After    uint64
+	Events   []Event
+}
+
+// AppendEach is [Log.Append] for several elections at once: nothing waits for
+// an answer that it does not need. Each election may be there once. Whatever
+// befalls one of them leaves the others alone.
+//
+// told is called once for each addition, with its index and with what Append
+// would return, as soon as that is known. It may be called by several
+// goroutines at once and should return soon. AppendEach returns when all has
+// been told.
+func (l *Log) AppendEach(ctx context.Context, all []Addition, told func(i int, last uint64, err error)) {
 	ctx, a := l.begin(ctx)
 	defer a.end()
-	if len(messages) > 1 && l.atomic.Load() {
-		last, err := a.store(ctx, e, after, messages)
-		if codeOf(err) != codeAtomicDisabled {
-			return last, err
-		}
-		// Somebody has changed the stream, or made it anew.
-		l.atomic.Store(false)
-		if messages, err = l.messages(e, events); err != nil {
-			return 0, err
-		}
-	}
-	last := uint64(0)
-	for i := range messages {
-		seq, err := a.store(ctx, e, after, messages[i:i+1])
+	p := pipeline{attempt: a, ctx: ctx, told: func(i int, last uint64, err error) {
 		if err != nil {
-			return last, err
+			err = fmt.Errorf("append %d events of %s after %d to %s: %w", len(all[i].Events), all[i].Election.KVKey(), all[i].After, l.opts.Stream, err)
 		}
-		last, after = seq, seq
+		told(i, last, err)
+	}}
+	for i, add := range all {
+		p.begin(i, add)
 	}
-	return last, nil
+	p.run()
 }
 
 // messages encodes the events, without a condition.
@@ -88,6 +81,51 @@ func (l *Log) messages(e Election, events []Event) ([]*nats.Msg, error) {
 	return messages, nil
 }
 
+// storeEach sends messages one after the other, each on condition that it
+// follows the one before. It returns the sequence of the last one stored.
+func (a *attempt) storeEach(ctx context.Context, e Election, after, last uint64, messages []*nats.Msg) (uint64, error) {
+	for i := range messages {
+		seq, err := a.store(ctx, e, after, messages[i:i+1])
+		if err != nil {
+			return last, err
+		}
+		last, after = seq, seq
+	}
+	return last, nil
+}
+
+// storeBatch sends messages as one atomic batch.
+func (a *attempt) storeBatch(ctx context.Context, add Addition, messages []*nats.Msg) (uint64, error) {
+	l := a.log
+	select {
+	case l.batches <- struct{}{}:
+		defer func() { <-l.batches }()
+	case <-ctx.Done():
+		return 0, fmt.Errorf("%w: too many others append: %w", ErrUnavailable, ctx.Err())
+	}
+	last, err := a.store(ctx, add.Election, add.After, messages)
+	if codeOf(err) != codeAtomicDisabled {
+		return last, err
+	}
+	// Somebody has changed the stream, or made it anew.
+	l.atomic.Store(false)
+	if messages, err = l.messages(add.Election, add.Events); err != nil {
+		return 0, err
+	}
+	return a.storeEach(ctx, add.Election, add.After, 0, messages)
+}
+
+// condition lets the server store a message only if the election's last one is
+// still the one at sequence after.
+func (l *Log) condition(m *nats.Msg, e Election, after uint64) {
+	m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(after, 10)}
+	m.Header[jetstream.ExpectedLastSubjSeqSubjHeader] = []string{e.Filter(l.opts.Prefix)}
+}
+
+// maxBatches bounds the atomic batches under way: a stream takes in fifty at a
+// time unless it is told otherwise, from all writers together.
+const maxBatches = 48
+
 // maxTries bounds how often an append is sent that was certainly not made, and
 // only for want of room among the appends of others.
 const maxTries = 6
@@ -98,8 +136,7 @@ func (a *attempt) store(ctx context.Context, e Election, after uint64, step []*n
 	l := a.log
 	// Only the first message of a batch may have a condition; it holds for
 	// all of them.
-	step[0].Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(after, 10)}
-	step[0].Header[jetstream.ExpectedLastSubjSeqSubjHeader] = []string{e.Filter(l.opts.Prefix)}
+	l.condition(step[0], e, after)
 	high := l.high.Load()
 	for try := 1; ; try++ {
 		ack, err := l.send(ctx, step)

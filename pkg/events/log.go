@@ -91,8 +91,8 @@ func isStoredName(s string) bool {
 }
 
 // Log is the log of all elections: a JetStream stream with one message per
-// transition. It holds no goroutine and nothing to close; its connection
-// belongs to the caller. All methods are safe for use by several goroutines,
+// transition. It holds nothing to close: its connection belongs to the caller,
+// and what waits for answers ends with it. All methods are safe for use by several goroutines,
 // and none waits for another.
 //
 // Errors match one of this package's sentinels, by [errors.Is], where a caller
@@ -108,6 +108,8 @@ type Log struct {
 	// high is the greatest stream sequence that was seen. A smaller one
 	// afterwards means that the stream lost its end.
 	high atomic.Uint64
+	// batches has a place for each atomic batch under way.
+	batches chan struct{}
 	// sealed is true once the bucket was found to be closed to this client.
 	sealed atomic.Bool
 }
@@ -120,16 +122,17 @@ func Open(ctx context.Context, nc *nats.Conn, opts Options) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the log: %w", err)
 	}
-	l := &Log{nc: nc, opts: opts, api: jetstream.DefaultAPIPrefix}
+	l := &Log{nc: nc, opts: opts, api: jetstream.DefaultAPIPrefix, batches: make(chan struct{}, maxBatches)}
+	answers := jetstream.WithPublishAsyncTimeout(requestTimeout)
 	switch {
 	case opts.Domain != "":
-		l.js, err = jetstream.NewWithDomain(nc, opts.Domain)
+		l.js, err = jetstream.NewWithDomain(nc, opts.Domain, answers)
 		l.api = "$JS." + opts.Domain + ".API."
 	case opts.APIPrefix != "":
-		l.js, err = jetstream.NewWithAPIPrefix(nc, opts.APIPrefix)
+		l.js, err = jetstream.NewWithAPIPrefix(nc, opts.APIPrefix, answers)
 		l.api = strings.TrimSuffix(opts.APIPrefix, ".") + "."
 	default:
-		l.js, err = jetstream.New(nc)
+		l.js, err = jetstream.New(nc, answers)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the log: %w", err)

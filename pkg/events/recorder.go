@@ -12,10 +12,10 @@ import (
 
 // Journal is what a [Recorder] needs of the log. [Log] is the one in use.
 type Journal interface {
-	// Tail and Append are those of [Log]: an append that was not certainly
+	// Tail and AppendEach are those of [Log]: an append that was not certainly
 	// made is followed by a look at the tail.
 	Tail(ctx context.Context, e Election) (Tail, error)
-	Append(ctx context.Context, e Election, after uint64, events ...Event) (uint64, error)
+	AppendEach(ctx context.Context, all []Addition, told func(i int, last uint64, err error))
 	// Ensure makes the log anew after [ErrNoStream].
 	Ensure(ctx context.Context) error
 }
@@ -33,8 +33,9 @@ type RecorderOptions struct {
 	// cannot be written: 64 when zero, at least 4. An ordinary hand-over is
 	// two states.
 	QueueLimit int
-	// Workers is how many requests to the log may run at once, each for another
-	// election, and how many to the store: 4 when zero.
+	// Workers is how many requests may run at once to read the log, to write it
+	// and to read the store: 4 of each kind when zero. Appends that are due
+	// together are one request.
 	Workers int
 	// Timeout bounds each such request: 5 seconds when zero.
 	Timeout time.Duration
@@ -66,9 +67,8 @@ type Hooks struct {
 	// term's state.
 	Assigned func(e Election, o Observed, epoch uint64)
 	// Append is called before events are appended, and may give them a trace
-	// context. The append runs under the context returned; the function
-	// returned, if not nil, is told the outcome.
-	Append func(ctx context.Context, e Election, events []Event) (context.Context, func(error))
+	// context. The function returned, if not nil, is told the outcome.
+	Append func(e Election, events []Event) func(error)
 	// Appended is called after events have been stored, seq being the sequence
 	// of the last one, and took the time that the append itself took.
 	Appended func(e Election, events []Event, seq uint64, took time.Duration)
@@ -128,23 +128,24 @@ type Stats struct {
 //
 // A renewal is a look into a map. An election whose log is true costs memory
 // only, about one kilobyte. There is one goroutine, and one for each request
-// under way, of which there are Workers at most to the log and as many to the
-// store.
+// under way, of which there are Workers at most of each kind.
 type Recorder struct {
 	journal Journal
 	opts    RecorderOptions
 
 	wake    chan struct{} // something is ready for the owner
-	results chan result
 	stopped chan struct{}
 
-	// mu guards what follows. Others put states and tails in; only the
+	// mu guards what follows. Others put states, tails and results in; only the
 	// goroutine of Run decides on anything, and starts requests.
 	mu       sync.Mutex
 	accounts map[Election]*account
 	ready    []*account
+	results  []result
 	stats    Stats
 	losses   uint64 // of the log's end, as far as noticed
+	// appending is how many calls of AppendEach are under way.
+	appending int
 	started  bool
 }
 
@@ -175,7 +176,6 @@ func NewRecorder(journal Journal, opts RecorderOptions) (*Recorder, error) {
 	return &Recorder{
 		journal: journal, opts: opts,
 		wake:     make(chan struct{}, 1),
-		results:  make(chan result, int(kinds)*opts.Workers),
 		stopped:  make(chan struct{}),
 		accounts: map[Election]*account{},
 	}, nil
@@ -347,6 +347,11 @@ func (r *Recorder) touch(a *account) {
 	}
 	a.ready = true
 	r.ready = append(r.ready, a)
+	r.rouse()
+}
+
+// rouse makes the owner take a turn.
+func (r *Recorder) rouse() {
 	select {
 	case r.wake <- struct{}{}:
 	default:

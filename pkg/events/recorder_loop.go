@@ -32,6 +32,7 @@ type loop struct {
 	// running is how many requests are under way.
 	waiting [kinds][]*account
 	running [kinds]int
+	appends []result // what to append next, together
 	calls   []func() // what to tell others, once mu is free
 	wg      sync.WaitGroup
 }
@@ -58,8 +59,6 @@ func (r *Recorder) Run(ctx context.Context) error {
 		timer.Reset(l.turn(requests))
 		select {
 		case <-r.wake:
-		case res := <-r.results:
-			l.finish(res)
 		case <-timer.C:
 		case <-ctx.Done():
 			return nil
@@ -72,6 +71,11 @@ func (r *Recorder) Run(ctx context.Context) error {
 func (l *loop) turn(ctx context.Context) time.Duration {
 	now := time.Now()
 	l.mu.Lock()
+	for _, res := range l.results {
+		l.finish(res, now)
+	}
+	clear(l.results)
+	l.results = l.results[:0]
 	for n := 0; n < atOnce && len(l.timers) > 0 && !l.timers[0].wakeAt.After(now); n++ {
 		a := l.timers[0]
 		heap.Pop(&l.timers)
@@ -83,7 +87,7 @@ func (l *loop) turn(ctx context.Context) time.Duration {
 		l.process(ctx, a, now)
 	}
 	for k := range kinds {
-		for len(l.waiting[k]) > 0 && l.running[k] < l.opts.Workers {
+		for len(l.waiting[k]) > 0 && l.running[k] < l.opts.limit(k) {
 			a := take(&l.waiting[k])
 			a.waiting[k] = false
 			l.process(ctx, a, now)
@@ -96,6 +100,7 @@ func (l *loop) turn(ctx context.Context) time.Duration {
 	if len(l.ready) > 0 {
 		nap = 0
 	}
+	l.launch(ctx)
 	l.mu.Unlock()
 	l.tellOthers()
 	return nap
@@ -141,7 +146,7 @@ func (l *loop) process(ctx context.Context, a *account, now time.Time) {
 	switch {
 	case p.deed == rest:
 		l.unblock(a, p)
-	case l.running[k] < l.opts.Workers:
+	case l.running[k] < l.opts.limit(k):
 		l.start(ctx, a, p)
 	case !a.waiting[k]:
 		a.waiting[k] = true
@@ -198,51 +203,102 @@ func (l *loop) start(ctx context.Context, a *account, p plan) {
 		a.busy, a.stale, a.inFlight = true, false, p.upTo
 	}
 	l.running[p.deed.kind()]++
-	after := a.tail.Seq
-	l.wg.Go(func() {
-		res := l.request(ctx, a.election, after, p)
-		res.account, res.plan, res.after = a, p, after
-		l.results <- res // there is room for every worker's
-	})
+	res := result{account: a, plan: p, after: a.tail.Seq}
+	if p.deed == appendEvents {
+		l.appends = append(l.appends, res)
+		return
+	}
+	l.wg.Go(func() { l.finished(l.read(ctx, res)) })
 }
 
-// request does the I/O of a plan.
-func (r *Recorder) request(ctx context.Context, e Election, after uint64, p plan) (res result) {
+// read does the I/O of a plan that reads something.
+func (r *Recorder) read(ctx context.Context, res result) result {
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
 	defer cancel()
-	began := time.Now()
-	switch p.deed {
-	case rest:
-	case readTail:
-		res.tail, res.err = r.journal.Tail(ctx, e)
-	case readStore:
-		res.state, res.err = r.opts.Read(ctx, e)
-	case appendEvents:
-		appending, end := ctx, func(error) {}
-		if r.opts.Hooks.Append != nil {
-			var told func(error)
-			if appending, told = r.opts.Hooks.Append(ctx, e, p.events); told != nil {
-				end = told
-			}
-		}
-		res.seq, res.err = r.journal.Append(appending, e, after, p.events...)
-		end(res.err)
+	if res.plan.deed == readStore {
+		res.state, res.err = r.opts.Read(ctx, res.account.election)
+		return res
 	}
-	res.took = time.Since(began)
+	res.tail, res.err = r.journal.Tail(ctx, res.account.election)
 	if errors.Is(res.err, ErrNoStream) {
-		if err := r.journal.Ensure(ctx); err != nil {
-			res.err = errors.Join(res.err, err)
-		} else {
-			res.remade = true
-		}
+		res.remake(r.journal.Ensure(ctx))
 	}
 	return res
 }
 
-// finish takes in the outcome of a request.
-func (l *loop) finish(res result) {
-	now := time.Now()
-	l.mu.Lock()
+// launch begins the appends that are due. While many are under way the next
+// ones gather. The caller holds mu.
+func (l *loop) launch(ctx context.Context) {
+	if len(l.appends) == 0 || l.appending >= l.opts.Workers {
+		return
+	}
+	all := l.appends
+	l.appends = nil
+	l.appending++
+	l.wg.Go(func() {
+		l.append(ctx, all)
+		l.mu.Lock()
+		l.appending--
+		l.mu.Unlock()
+		l.rouse()
+	})
+}
+
+// append does the I/O of plans that append.
+func (r *Recorder) append(ctx context.Context, all []result) {
+	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
+	defer cancel()
+	began := time.Now()
+	additions, ends := make([]Addition, len(all)), make([]func(error), len(all))
+	for i, res := range all {
+		additions[i] = Addition{Election: res.account.election, After: res.after, Events: res.plan.events}
+		if hook := r.opts.Hooks.Append; hook != nil {
+			ends[i] = hook(res.account.election, res.plan.events)
+		}
+	}
+	var mu sync.Mutex
+	var homeless []result
+	r.journal.AppendEach(ctx, additions, func(i int, seq uint64, err error) {
+		res := all[i]
+		res.seq, res.err, res.took = seq, err, time.Since(began)
+		if errors.Is(err, ErrNoStream) {
+			mu.Lock()
+			homeless = append(homeless, res)
+			mu.Unlock()
+		} else {
+			r.finished(res)
+		}
+		if ends[i] != nil {
+			ends[i](err)
+		}
+	})
+	if len(homeless) == 0 {
+		return
+	}
+	err := r.journal.Ensure(ctx)
+	for _, res := range homeless {
+		res.remake(err)
+		r.finished(res)
+	}
+}
+
+// remake takes in that the log was made anew, or why not.
+func (res *result) remake(err error) {
+	if res.remade = err == nil; !res.remade {
+		res.err = errors.Join(res.err, err)
+	}
+}
+
+// finished hands the outcome of a request to the owner.
+func (r *Recorder) finished(res result) {
+	r.mu.Lock()
+	r.results = append(r.results, res)
+	r.mu.Unlock()
+	r.rouse()
+}
+
+// finish takes in the outcome of a request. The caller holds mu.
+func (l *loop) finish(res result, now time.Time) {
 	a := res.account
 	l.running[res.plan.deed.kind()]--
 	l.touch(a)
@@ -267,8 +323,6 @@ func (l *loop) finish(res result) {
 		l.succeeded(a, res, now)
 	}
 	a.stale = a.stale && a.busy
-	l.mu.Unlock()
-	l.tellOthers()
 }
 
 func (l *loop) failed(a *account, res result, now time.Time) {

@@ -76,6 +76,29 @@ func (m *memory) Tail(ctx context.Context, e Election) (Tail, error) {
 	return m.tails[e], nil
 }
 
+// AppendEach lets no election wait for another.
+func (m *memory) AppendEach(ctx context.Context, all []Addition, told func(int, uint64, error)) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for i, add := range all {
+		one := func() {
+			last, err := m.Append(ctx, add.Election, add.After, add.Events...)
+			told(i, last, err)
+		}
+		if m.faultless() {
+			one()
+		} else {
+			wg.Go(one)
+		}
+	}
+}
+
+func (m *memory) faultless() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.faults == nil
+}
+
 func (m *memory) Append(ctx context.Context, e Election, after uint64, events ...Event) (uint64, error) {
 	f := m.suffer(ctx, "append")
 	if f.err != nil {
@@ -1006,15 +1029,20 @@ func TestRecorderOptions(t *testing.T) {
 func TestRecorderHooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		type key struct{}
+		var mu sync.Mutex
 		var outcomes []error
+		note := func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			outcomes = append(outcomes, err)
+		}
 		var stored int
 		w := m.recorder(t, "w", func(o *RecorderOptions) {
-			o.Hooks.Append = func(ctx context.Context, e Election, events []Event) (context.Context, func(error)) {
+			o.Hooks.Append = func(_ Election, events []Event) func(error) {
 				for i := range events {
 					events[i].TraceParent = "00-00000000000000000000000000000001-0000000000000001-01"
 				}
-				return context.WithValue(ctx, key{}, e), func(err error) { outcomes = append(outcomes, err) }
+				return note
 			}
 			o.Hooks.Appended = func(_ Election, events []Event, seq uint64, took time.Duration) {
 				stored += len(events)
@@ -1022,7 +1050,7 @@ func TestRecorderHooks(t *testing.T) {
 					t.Errorf("seq %d, took %s", seq, took)
 				}
 			}
-			o.Hooks.Failed = func(_ Election, err error) { outcomes = append(outcomes, err) }
+			o.Hooks.Failed = func(_ Election, err error) { note(err) }
 		})
 		n := 0
 		m.setFaults(func(doing string) fault {

@@ -16,21 +16,39 @@ const (
 	appendEvents             // append plan.events
 )
 
-// kind tells apart the requests to the log and those to the store: neither
-// wait for the other.
+// kind tells apart the requests that do not wait for one another: to read the
+// log, to write it, and to read the store.
 type kind int
 
 const (
-	toLog kind = iota
-	toStore
+	logRead kind = iota
+	logWrite
+	storeRead
 	kinds
 )
 
 func (d deed) kind() kind {
-	if d == readStore {
-		return toStore
+	switch d {
+	case readStore:
+		return storeRead
+	case appendEvents:
+		return logWrite
+	default:
+		return logRead
 	}
-	return toLog
+}
+
+// maxAppends bounds the elections that have an append under way. They share one
+// connection and need no goroutine each, and the server is quickest when it
+// finds much to do.
+const maxAppends = 1024
+
+// limit is how many requests of a kind may be under way.
+func (o *RecorderOptions) limit(k kind) int {
+	if k == logWrite {
+		return maxAppends
+	}
+	return o.Workers
 }
 
 // plan is what to do about an account now.
