@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/leaderbridge/leaderbridge/internal/logbook"
-	"github.com/leaderbridge/leaderbridge/internal/watcher"
 	"github.com/leaderbridge/leaderbridge/pkg/events"
 )
 
@@ -62,7 +61,7 @@ func (s *site) recorder() *recording {
 	var err error
 	r.Recorder, err = events.NewRecorder(logbook.New(nc, events.Options{}, nil), events.RecorderOptions{
 		Reporter: events.Reporter{Identity: "bench", Perspective: events.ByWatcher},
-		Delay:    -1, Workers: watcher.Workers,
+		Delay:    -1,
 		Hooks: events.Hooks{Appended: func(events.Election, []events.Event, uint64, time.Duration) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -92,7 +91,7 @@ func (r *recording) change(elections []events.Election, round int) time.Duration
 	began := time.Now()
 	for i, e := range elections {
 		r.Observe(e, events.Observed{
-			Status: events.Held, UID: "7b0c4f0e-4a5e-4a43-9c55-0d9f7f2f3a11", Holder: fmt.Sprintf("pod-%d_%d", i, round),
+			Status: events.Held, UID: fmt.Sprintf("7b0c4f0e-4a5e-4a43-9c55-%012x", i), Holder: fmt.Sprintf("pod-%d_%d", i, round),
 			Revision: uint64(round)*10_000 + uint64(i) + 1, At: began, AcquireTime: began.UTC().Truncate(time.Microsecond),
 			RenewTime: began.UTC().Truncate(time.Microsecond), LeaseTransitions: new(round), LeaseDurationSeconds: new(15),
 		})
