@@ -54,6 +54,9 @@ type Bridge struct {
 	metrics  *instruments.Election
 	tracer   *failover.Tracer
 
+	front front
+	gate  gate
+
 	// free is since when this replica has known that nobody holds the lock.
 	free atomic.Pointer[time.Time]
 
@@ -71,7 +74,10 @@ func New(lock election.Lock, nc *nats.Conn, book *logbook.Book, cfg Config) (*Br
 	if cfg.FlushTimeout == 0 {
 		cfg.FlushTimeout = DefaultFlushTimeout
 	}
-	b := &Bridge{cfg: cfg, lock: lock, nc: nc, book: book, logErr: errors.New("the log has not been reached yet")}
+	b := &Bridge{
+		cfg: cfg, lock: lock, nc: nc, book: book, logErr: errors.New("the log has not been reached yet"),
+		front: front{nc: nc, election: cfg.Election},
+	}
 	opts := cfg.Options
 	opts.Lead, opts.Observe, opts.Logger = b.lead, b.observe, cfg.Logger
 	opts.Hooks.Heard = func() { b.metrics.WatchSeen(time.Now()) }
@@ -117,7 +123,9 @@ func (b *Bridge) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = b.recorder.Run(recording) })
 	wg.Go(func() { _ = b.book.Follow(recording, b.cfg.Election, b.recorder, b.seen, b.followed) })
+	b.front.prepare()
 	err := b.elector.Run(ctx)
+	b.front.close()
 	stop()
 	wg.Wait()
 	return err
@@ -134,6 +142,7 @@ func (b *Bridge) lead(ctx context.Context, term *election.Term) error {
 	defer office.close()
 	b.serve(office.desk)
 	defer b.serve(nil)
+	close(b.gate.of(term))
 	<-ctx.Done()
 	var end *election.EndError
 	if !errors.As(context.Cause(ctx), &end) || !end.Held {

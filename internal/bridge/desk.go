@@ -40,12 +40,13 @@ type desk struct {
 	// early are requests for grants that came before the log had the term.
 	// They are answered when it has: a worker may read of the term a moment
 	// before its leader does, and would lose time by asking again.
-	early  []micro.Request
-	ledger *ledger.Ledger
-	timer  *boottime.Timer
-	armed  boottime.Instant // when the timer fires; zero when it does not
-	freed  chan struct{}    // has a place for one; told when a grant ended
-	closed bool
+	early    []micro.Request
+	ledger   *ledger.Ledger
+	timer    *boottime.Timer
+	armed    boottime.Instant // when the timer fires; zero when it does not
+	freed    chan struct{}    // has a place for one; told when a grant ended
+	draining bool
+	closed   bool
 }
 
 // newDesk returns the desk of a term that has just begun.
@@ -291,7 +292,7 @@ func (d *desk) countLocked(now boottime.Instant) {
 // only saves time: workers ask again in any case.
 func (d *desk) tellFree(role string) {
 	d.mu.Lock()
-	useful := !d.closed && d.term.Check() == nil && d.epoch != 0
+	useful := !d.closed && !d.draining && d.term.Check() == nil && d.epoch != 0
 	d.mu.Unlock()
 	if !useful {
 		return
@@ -319,6 +320,7 @@ func (d *desk) publish(verb string, notice any) {
 func (d *desk) drain(deadline boottime.Instant) {
 	d.mu.Lock()
 	d.ledger.Drain(deadline)
+	d.draining = true
 	d.mu.Unlock()
 	d.wait(true)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
-	"github.com/leaderbridge/leaderbridge/internal/buildinfo"
 	"github.com/leaderbridge/leaderbridge/pkg/election"
 	"github.com/leaderbridge/leaderbridge/pkg/events"
 )
@@ -25,26 +24,21 @@ type office struct {
 
 // open offers the services of the term. They survive an outage of NATS.
 func (b *Bridge) open(term *election.Term) (*office, error) {
-	service, err := micro.AddService(b.nc, micro.Config{
-		Name:               "leaderbridge",
-		Version:            buildinfo.SemVer(),
-		Description:        "leader of " + b.cfg.Election.String(),
-		QueueGroupDisabled: true,
-		Metadata: map[string]string{
-			"cluster": b.cfg.Election.Cluster, "namespace": b.cfg.Election.Namespace, "lease": b.cfg.Election.Lease,
-		},
-	})
+	service, err := b.front.take()
 	if err != nil {
 		return nil, err
 	}
 	o := &office{b: b, service: service, desk: newDesk(b, term)}
-	for verb, handle := range map[string]func(micro.Request){
-		events.StepDownVerb: func(r micro.Request) { o.stepDown(r, term) },
-		events.GrantVerb:    o.desk.grant,
-		events.ReturnVerb:   o.desk.giveBack,
+	for _, endpoint := range []struct {
+		verb   string
+		handle func(micro.Request)
+	}{
+		{events.GrantVerb, o.desk.grant}, // first: its requests come soonest
+		{events.ReturnVerb, o.desk.giveBack},
+		{events.StepDownVerb, func(r micro.Request) { o.stepDown(r, term) }},
 	} {
-		err := service.AddEndpoint(verb, micro.HandlerFunc(asked(handle)),
-			micro.WithEndpointSubject(b.cfg.Election.RequestSubject(b.cfg.Prefix, verb)))
+		err := service.AddEndpoint(endpoint.verb, micro.HandlerFunc(asked(endpoint.handle)),
+			micro.WithEndpointSubject(b.cfg.Election.RequestSubject(b.cfg.Prefix, endpoint.verb)))
 		if err != nil {
 			return nil, errors.Join(err, service.Stop())
 		}
@@ -63,11 +57,10 @@ func asked(handle func(micro.Request)) func(micro.Request) {
 	}
 }
 
-// close ends the services. An error would say that the connection is gone, and
-// the services with it.
+// close ends the services.
 func (o *office) close() {
 	o.desk.close()
-	_ = o.service.Stop()
+	o.b.front.replace(o.service)
 }
 
 // maxRequest bounds a request's size; what is larger is not ours.

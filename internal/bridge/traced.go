@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/leaderbridge/leaderbridge/internal/telemetry/failover"
@@ -12,6 +13,7 @@ import (
 
 // append measures an append and gives its events their trace context.
 func (b *Bridge) append(_ events.Election, evs []events.Event) func(error) {
+	b.awaitOffice(evs)
 	began := time.Now()
 	spans := b.tracer.Publish(context.Background(), evs)
 	return func(err error) {
@@ -25,6 +27,28 @@ func (b *Bridge) append(_ events.Election, evs []events.Event) func(error) {
 			b.metrics.Transition(spans.Context(i), ev)
 			b.cfg.Logger.InfoContext(spans.Context(i), "published", "transition", string(ev.Transition), "epoch", ev.Epoch, "about", ev.Who(), "reason", string(ev.Reason))
 		}
+	}
+}
+
+// officeTimeout bounds how long a term's first events wait for its services. It
+// takes microseconds unless the connection is in trouble.
+const officeTimeout = 100 * time.Millisecond
+
+// awaitOffice waits until the leader's services are there, if this is what tells
+// of them. On one connection the server sees them in this order.
+func (b *Bridge) awaitOffice(evs []events.Event) {
+	term := b.elector.Term()
+	if term == nil || !slices.ContainsFunc(evs, func(e events.Event) bool {
+		return e.Transition == events.BecameLeader && e.AcquireTime.Equal(term.Acquired())
+	}) {
+		return
+	}
+	timeout := time.NewTimer(officeTimeout)
+	defer timeout.Stop()
+	select {
+	case <-b.gate.of(term):
+	case <-term.Ended():
+	case <-timeout.C:
 	}
 }
 

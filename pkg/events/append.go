@@ -28,7 +28,7 @@ import (
 // errors are those of this package's sentinels. Without a deadline in ctx the
 // append gives up after five seconds.
 func (l *Log) Append(ctx context.Context, e Election, after uint64, events ...Event) (last uint64, err error) {
-	l.AppendEach(ctx, []Addition{{e, after, events}}, func(_ int, seq uint64, failure error) { last, err = seq, failure })
+	l.AppendEach(ctx, []Addition{{Election: e, After: after, Events: events}}, func(_ int, seq uint64, failure error) { last, err = seq, failure })
 	return last, err
 }
 
@@ -38,6 +38,9 @@ type Addition struct {
 	Election Election
 	After    uint64
 	Events   []Event
+	// Progress, if not nil, is told of each event that is stored before the
+	// last one: how many that are by now, and its sequence.
+	Progress func(stored int, seq uint64)
 }
 
 // AppendEach is [Log.Append] for several elections at once: nothing waits for

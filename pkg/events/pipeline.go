@@ -24,8 +24,9 @@ type pipeline struct {
 
 // sending is a message under way, with those of its election that follow it.
 type sending struct {
+	Addition
+
 	i        int
-	election Election
 	messages []*nats.Msg
 	after    uint64 // what the message is to follow
 	last     uint64 // what has been stored by this append
@@ -49,12 +50,12 @@ func (p *pipeline) begin(i int, add Addition) {
 	case len(messages) > 1 && p.log.atomic.Load():
 		p.aside(i, func() (uint64, error) { return p.storeBatch(p.ctx, add, messages) })
 	default:
-		p.send(sending{i: i, election: add.Election, messages: messages, after: add.After})
+		p.send(sending{Addition: add, i: i, messages: messages, after: add.After})
 	}
 }
 
 func (p *pipeline) send(s sending) {
-	p.log.condition(s.messages[0], s.election, s.after)
+	p.log.condition(s.messages[0], s.Election, s.after)
 	s.high = p.log.high.Load()
 	var err error
 	if s.ack, err = p.log.js.PublishMsgAsync(s.messages[0], jetstream.WithRetryAttempts(0)); err != nil {
@@ -93,6 +94,9 @@ func (p *pipeline) stored(s sending, ack *jetstream.PubAck) {
 		return
 	}
 	p.send(s)
+	if s.Progress != nil {
+		s.Progress(len(s.Events)-len(s.messages), s.last)
+	}
 }
 
 // fail tells of an append that was not made, unless it may be tried again.
@@ -106,7 +110,7 @@ func (p *pipeline) fail(s sending, err error) {
 
 // again sends what is left of an addition, the message under way included.
 func (p *pipeline) again(s sending) {
-	p.aside(s.i, func() (uint64, error) { return p.storeEach(p.ctx, s.election, s.after, s.last, s.messages) })
+	p.aside(s.i, func() (uint64, error) { return p.storeEach(p.ctx, s.Election, s.after, s.last, s.messages) })
 }
 
 // aside finds out the outcome of an addition while the others go on.

@@ -146,7 +146,7 @@ type Recorder struct {
 	losses   uint64 // of the log's end, as far as noticed
 	// appending is how many calls of AppendEach are under way.
 	appending int
-	started  bool
+	started   bool
 }
 
 // NewRecorder returns a recorder that writes to the journal.

@@ -252,6 +252,12 @@ func (r *Recorder) append(ctx context.Context, all []result) {
 	additions, ends := make([]Addition, len(all)), make([]func(error), len(all))
 	for i, res := range all {
 		additions[i] = Addition{Election: res.account.election, After: res.after, Events: res.plan.events}
+		if r.opts.Hooks.Assigned != nil {
+			// The number of a term need not wait for the news of it.
+			additions[i].Progress = func(stored int, seq uint64) {
+				r.Tailed(additions[i].Election, Tail{Seq: seq, Last: additions[i].Events[stored-1]})
+			}
+		}
 		if hook := r.opts.Hooks.Append; hook != nil {
 			ends[i] = hook(res.account.election, res.plan.events)
 		}
