@@ -54,7 +54,7 @@ type Addition struct {
 func (l *Log) AppendEach(ctx context.Context, all []Addition, told func(i int, last uint64, err error)) {
 	ctx, a := l.begin(ctx)
 	defer a.end()
-	p := pipeline{attempt: a, ctx: ctx, told: func(i int, last uint64, err error) {
+	p := pipeline{attempt: a, ctx: ctx, alone: len(all) == 1, told: func(i int, last uint64, err error) {
 		if err != nil {
 			err = fmt.Errorf("append %d events of %s after %d to %s: %w", len(all[i].Events), all[i].Election.KVKey(), all[i].After, l.opts.Stream, err)
 		}
@@ -84,17 +84,18 @@ func (l *Log) messages(e Election, events []Event) ([]*nats.Msg, error) {
 	return messages, nil
 }
 
-// storeEach sends messages one after the other, each on condition that it
-// follows the one before. It returns the sequence of the last one stored.
-func (a *attempt) storeEach(ctx context.Context, e Election, after, last uint64, messages []*nats.Msg) (uint64, error) {
-	for i := range messages {
-		seq, err := a.store(ctx, e, after, messages[i:i+1])
+// storeEach sends what is left of an addition one message after the other, each
+// on condition that it follows the one before. It returns the sequence of the
+// last one stored.
+func (a *attempt) storeEach(ctx context.Context, s sending) (uint64, error) {
+	for len(s.messages) > 0 {
+		seq, err := a.store(ctx, s.Election, s.after, s.messages[:1])
 		if err != nil {
-			return last, err
+			return s.last, err
 		}
-		last, after = seq, seq
+		s.next(seq)
 	}
-	return last, nil
+	return s.last, nil
 }
 
 // storeBatch sends messages as one atomic batch.
@@ -115,7 +116,7 @@ func (a *attempt) storeBatch(ctx context.Context, add Addition, messages []*nats
 	if messages, err = l.messages(add.Election, add.Events); err != nil {
 		return 0, err
 	}
-	return a.storeEach(ctx, add.Election, add.After, 0, messages)
+	return a.storeEach(ctx, sending{Addition: add, messages: messages, after: add.After})
 }
 
 // condition lets the server store a message only if the election's last one is

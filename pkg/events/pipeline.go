@@ -16,6 +16,8 @@ type pipeline struct {
 	*attempt
 	ctx  context.Context
 	told func(i int, last uint64, err error)
+	// alone: there is one addition, and nothing to do while it waits.
+	alone bool
 	// sent are the messages under way, in the order in which they were sent,
 	// which is the one in which their answers are to be expected.
 	sent []sending
@@ -34,6 +36,14 @@ type sending struct {
 	ack      jetstream.PubAckFuture
 }
 
+// next takes in that the first message is stored.
+func (s *sending) next(seq uint64) {
+	s.messages, s.after, s.last = s.messages[1:], seq, seq
+	if len(s.messages) > 0 && s.Progress != nil {
+		s.Progress(len(s.Events)-len(s.messages), seq)
+	}
+}
+
 // begin sends the first message of an addition.
 func (p *pipeline) begin(i int, add Addition) {
 	if len(add.Events) == 0 {
@@ -49,6 +59,9 @@ func (p *pipeline) begin(i int, add Addition) {
 		p.told(i, 0, err)
 	case len(messages) > 1 && p.log.atomic.Load():
 		p.aside(i, func() (uint64, error) { return p.storeBatch(p.ctx, add, messages) })
+	case p.alone:
+		last, err := p.storeEach(p.ctx, sending{Addition: add, messages: messages, after: add.After})
+		p.told(i, last, err)
 	default:
 		p.send(sending{Addition: add, i: i, messages: messages, after: add.After})
 	}
@@ -88,15 +101,12 @@ func (p *pipeline) stored(s sending, ack *jetstream.PubAck) {
 		return
 	}
 	p.log.noteAppend(p.ctx, ack.Sequence, s.high)
-	s.messages, s.after, s.last = s.messages[1:], ack.Sequence, ack.Sequence
+	s.next(ack.Sequence)
 	if len(s.messages) == 0 {
 		p.told(s.i, s.last, nil)
 		return
 	}
 	p.send(s)
-	if s.Progress != nil {
-		s.Progress(len(s.Events)-len(s.messages), s.last)
-	}
 }
 
 // fail tells of an append that was not made, unless it may be tried again.
@@ -110,7 +120,7 @@ func (p *pipeline) fail(s sending, err error) {
 
 // again sends what is left of an addition, the message under way included.
 func (p *pipeline) again(s sending) {
-	p.aside(s.i, func() (uint64, error) { return p.storeEach(p.ctx, s.Election, s.after, s.last, s.messages) })
+	p.aside(s.i, func() (uint64, error) { return p.storeEach(p.ctx, s) })
 }
 
 // aside finds out the outcome of an addition while the others go on.
