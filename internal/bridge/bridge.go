@@ -123,7 +123,7 @@ func (b *Bridge) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = b.recorder.Run(recording) })
 	wg.Go(func() { _ = b.book.Follow(recording, b.cfg.Election, b.recorder, b.seen, b.followed) })
-	b.front.prepare()
+	b.front.prepare(0)
 	err := b.elector.Run(ctx)
 	b.front.close()
 	stop()

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
@@ -21,12 +22,22 @@ type front struct {
 
 	mu      sync.Mutex // held also while a service is made
 	service micro.Service
+	next    *time.Timer // makes a service
 	closed  bool
 }
 
-// prepare makes a service for the next term.
-func (f *front) prepare() {
-	f.wg.Go(func() {
+// calm is how long after a term the service for another one is made: when the
+// next leader, perhaps on the same machine, has long begun.
+const calm = time.Second
+
+// prepare makes a service for the next term, some time later.
+func (f *front) prepare(after time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return
+	}
+	f.next = time.AfterFunc(after, func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if f.service == nil && !f.closed {
@@ -40,6 +51,7 @@ func (f *front) prepare() {
 func (f *front) take() (micro.Service, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.next.Stop()
 	if s := f.service; s != nil {
 		f.service = nil
 		return s, nil
@@ -63,13 +75,14 @@ func (f *front) announce() (micro.Service, error) {
 // prepares another. It does not wait, as the term's end must not.
 func (f *front) replace(old micro.Service) {
 	f.wg.Go(func() { _ = old.Stop() }) // it fails with the connection, and the service with it
-	f.prepare()
+	f.prepare(calm)
 }
 
 // close ends the service, when there is no term.
 func (f *front) close() {
 	f.mu.Lock()
 	f.closed = true
+	f.next.Stop()
 	if f.service != nil {
 		_ = f.service.Stop()
 	}

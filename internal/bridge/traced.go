@@ -17,16 +17,16 @@ func (b *Bridge) append(_ events.Election, evs []events.Event) func(error) {
 	began := time.Now()
 	spans := b.tracer.Publish(context.Background(), evs)
 	return func(err error) {
+		took := time.Since(began)
 		spans.Done(err)
-		b.metrics.Appended(spans.Context(0), time.Since(began), err)
+		if err == nil {
+			for i, ev := range evs {
+				b.cfg.Logger.InfoContext(spans.Context(i), "published", "transition", string(ev.Transition), "epoch", ev.Epoch, "about", ev.Who(), "reason", string(ev.Reason))
+				b.metrics.Transition(spans.Context(i), ev)
+			}
+		}
+		b.metrics.Appended(spans.Context(0), took, err)
 		b.metrics.SetQueued(b.recorder.Stats().Queued)
-		if err != nil {
-			return
-		}
-		for i, ev := range evs {
-			b.metrics.Transition(spans.Context(i), ev)
-			b.cfg.Logger.InfoContext(spans.Context(i), "published", "transition", string(ev.Transition), "epoch", ev.Epoch, "about", ev.Who(), "reason", string(ev.Reason))
-		}
 	}
 }
 
