@@ -44,29 +44,26 @@ func messageSize(header nats.Header, data []byte) int {
 	return size
 }
 
-// foldHeader brings the names to lower case. Of names that differ in nothing
-// else, the one already in lower case wins, then the first in byte order, so
-// that the result does not depend on the order of a map.
-func foldHeader(header nats.Header) map[string]string {
-	folded := make(map[string]string, len(header))
-	origin := make(map[string]string, len(header))
-	for name, values := range header {
-		if len(values) == 0 {
-			continue
-		}
-		lower := strings.ToLower(name)
-		if former, ok := origin[lower]; ok && (former == lower || name != lower && former < name) {
-			continue
-		}
-		origin[lower], folded[lower] = name, values[0]
+// headerOf returns a header's value. Its name is matched without regard to case.
+// Of names that differ in nothing else, the one in lower case wins, then the
+// first in byte order, so that the result does not depend on the order of a map.
+func headerOf(header nats.Header, lower string) string {
+	if values := header[lower]; len(values) > 0 {
+		return values[0]
 	}
-	return folded
+	var found, value string
+	for name, values := range header {
+		if len(name) == len(lower) && len(values) > 0 && strings.EqualFold(name, lower) && (found == "" || name < found) {
+			found, value = name, values[0]
+		}
+	}
+	return value
 }
 
 // contentModeOf follows section 3 of the NATS binding, except that a message
 // without any mark of either mode is structured: so sdk-go writes it.
-func contentModeOf(headers map[string]string) (ContentMode, error) {
-	media := mediaType(headers["content-type"])
+func contentModeOf(header nats.Header) (ContentMode, error) {
+	media := mediaType(headerOf(header, "content-type"))
 	switch {
 	case media == structuredType, media == "application/cloudevents":
 		return Structured, nil
@@ -74,7 +71,7 @@ func contentModeOf(headers map[string]string) (ContentMode, error) {
 		return "", errBatch
 	case strings.HasPrefix(media, "application/cloudevents"):
 		return "", fmt.Errorf("event format %s is not supported: want %s", quote(media), structuredType)
-	case headers[headerPrefix+"specversion"] != "":
+	case headerOf(header, headerPrefix+"specversion") != "":
 		return Binary, nil
 	default:
 		return Structured, nil
@@ -84,8 +81,9 @@ func contentModeOf(headers map[string]string) (ContentMode, error) {
 var errBatch = errors.New("a batch of events is not supported: NATS has no batch mode, send each event as a message of its own")
 
 func mediaType(value string) string {
-	if value == "" {
-		return ""
+	switch value {
+	case "", dataType, structuredType: // as we write them
+		return value
 	}
 	media, _, err := mime.ParseMediaType(value)
 	if err != nil && media == "" {

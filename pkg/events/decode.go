@@ -46,16 +46,15 @@ func decode(header nats.Header, data []byte) (Event, error) {
 	if !utf8.Valid(data) {
 		return Event{}, errors.New("data is not UTF-8")
 	}
-	headers := foldHeader(header)
 	var (
 		a   attributes
 		err error
 	)
-	switch mode, modeErr := contentModeOf(headers); {
+	switch mode, modeErr := contentModeOf(header); {
 	case modeErr != nil:
 		return Event{}, modeErr
 	case mode == Binary:
-		a, err = readBinary(headers, data)
+		a, err = readBinary(header, data)
 	default:
 		a, err = readStructured(data)
 	}
@@ -66,7 +65,7 @@ func decode(header nats.Header, data []byte) (Event, error) {
 	if err != nil {
 		return Event{}, err
 	}
-	e.TraceParent, e.TraceState = traceContext(headers[traceParentKey], headers[traceStateKey])
+	e.TraceParent, e.TraceState = traceContext(headerOf(header, traceParentKey), headerOf(header, traceStateKey))
 	if e.TraceParent == "" {
 		e.TraceParent, e.TraceState = traceContext(a.traceParent, a.traceState)
 	}
@@ -88,7 +87,7 @@ type attributes struct {
 	data            []byte
 }
 
-func readBinary(headers map[string]string, data []byte) (attributes, error) {
+func readBinary(header nats.Header, data []byte) (attributes, error) {
 	if !json.Valid(data) {
 		return attributes{}, fmt.Errorf("data is %w", errNoObject)
 	}
@@ -105,18 +104,18 @@ func readBinary(headers map[string]string, data []byte) (attributes, error) {
 		{"datacontenttype", &a.dataContentType},
 		{"epoch", &a.epoch},
 	} {
-		value, err := decodeHeader(headers[headerPrefix+attribute.name])
+		value, err := decodeHeader(headerOf(header, headerPrefix+attribute.name))
 		if err != nil {
 			return attributes{}, fmt.Errorf("header %s%s %w", headerPrefix, attribute.name, err)
 		}
 		*attribute.into = value
 	}
 	// An unreadable trace context is an absent one, see traceContext.
-	a.traceParent, _ = decodeHeader(headers[headerPrefix+traceParentKey])
-	a.traceState, _ = decodeHeader(headers[headerPrefix+traceStateKey])
+	a.traceParent, _ = decodeHeader(headerOf(header, headerPrefix+traceParentKey))
+	a.traceState, _ = decodeHeader(headerOf(header, headerPrefix+traceStateKey))
 	if a.dataContentType == "" {
 		// The HTTP binding's name for it, which bridges from HTTP keep.
-		a.dataContentType = headers["content-type"]
+		a.dataContentType = headerOf(header, "content-type")
 	}
 	return a, nil
 }

@@ -28,6 +28,10 @@ var errNoObject = errors.New("not a JSON object")
 
 // parseObject checks JSON and splits it. The values alias data.
 func parseObject(data []byte) (object, error) {
+	o := make(object, 0, membersHint)
+	if n := plainObject(data, &o, plainDepth); n > 0 && n == len(data) {
+		return o, nil
+	}
 	if !json.Valid(data) {
 		return nil, errNoObject
 	}
