@@ -38,8 +38,9 @@ type desk struct {
 	mu    sync.Mutex
 	epoch uint64 // zero until the log has the term
 	// early are requests for grants that came before the log had the term.
-	// They are answered when it has: a worker may read of the term a moment
-	// before its leader does, and would lose time by asking again.
+	// They are answered when it has: workers are told to ask while the term's
+	// first event is on its way to the log, so that one does not wait for the
+	// other.
 	early    []micro.Request
 	ledger   *ledger.Ledger
 	timer    *boottime.Timer
@@ -62,18 +63,16 @@ func newDesk(b *Bridge, term *election.Term) *desk {
 // It is called from the recorder and must not wait.
 func (d *desk) assigned(epoch uint64) {
 	d.mu.Lock()
-	first := d.epoch == 0
 	d.openLocked(epoch)
 	early := d.early
 	d.early = nil
 	d.mu.Unlock()
-	if first || len(early) > 0 {
+	if len(early) > 0 {
 		// Who asked too early need not wait. The recorder must not.
 		go func() {
 			for _, r := range early {
 				d.grant(r)
 			}
-			d.tellFree("")
 		}()
 	}
 }
@@ -158,11 +157,11 @@ func (d *desk) grant(r micro.Request) {
 	}
 	switch {
 	case v.answer != nil:
-		d.b.metrics.Grant(context.Background(), instruments.GrantGiven)
 		d.failed(r.RespondJSON(v.answer))
+		d.b.metrics.Grant(context.Background(), instruments.GrantGiven)
 	case v.no != nil:
-		d.b.metrics.Grant(context.Background(), instruments.GrantRefused)
 		d.refuse(r, v.no)
+		d.b.metrics.Grant(context.Background(), instruments.GrantRefused)
 	}
 }
 
@@ -292,7 +291,7 @@ func (d *desk) countLocked(now boottime.Instant) {
 // only saves time: workers ask again in any case.
 func (d *desk) tellFree(role string) {
 	d.mu.Lock()
-	useful := !d.closed && !d.draining && d.term.Check() == nil && d.epoch != 0
+	useful := !d.closed && !d.draining && d.term.Check() == nil
 	d.mu.Unlock()
 	if !useful {
 		return

@@ -43,6 +43,7 @@ func (b *Bridge) open(term *election.Term) (*office, error) {
 			return nil, errors.Join(err, service.Stop())
 		}
 	}
+	o.desk.tellFree("")
 	return o, nil
 }
 

@@ -136,7 +136,8 @@ type DrainNotice struct {
 	Epoch uint64 `json:"epoch"`
 }
 
-// FreeNotice says that a role may be asked for. An empty role stands for all.
+// FreeNotice says that a role may be asked for. An empty role stands for all:
+// there is a new leader, whose term may not be in the log yet.
 type FreeNotice struct {
 	Role string `json:"role,omitempty"`
 }

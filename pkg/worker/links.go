@@ -170,6 +170,6 @@ func (r *run) drained(m *nats.Msg) {
 func (r *run) freed(m *nats.Msg) {
 	var in events.FreeNotice
 	if !events.SentByServer(m.Reply, m.Header) && len(m.Data) <= maxAnswer && json.Unmarshal(m.Data, &in) == nil && (in.Role == "" || in.Role == r.opts.Role) {
-		r.tell(claim.Free{})
+		r.tell(claim.Free{All: in.Role == ""})
 	}
 }

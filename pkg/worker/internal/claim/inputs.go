@@ -29,7 +29,11 @@ func (s *State) take(m Moment, in Input) {
 	case Drain:
 		s.drain(m, in)
 	case Free:
-		if s.phase == waiting {
+		switch {
+		case s.phase != waiting:
+		case in.All:
+			s.askBy(m.Now)
+		default:
 			s.askBy(m.Now.Add(spread(m, hintSpread)))
 		}
 	case HandlerEnded:
@@ -57,8 +61,14 @@ func (s *State) event(m Moment, in Event) {
 		return
 	}
 	s.newest, s.failures = in.Epoch, 0
-	if s.phase == waiting {
-		s.askBy(m.Now)
+	if s.phase != waiting {
+		return
+	}
+	s.askBy(m.Now)
+	if n := len(s.sent); n > 0 {
+		// The leader has had a request since it began, most likely, and has put
+		// it off until its term was in the log.
+		s.askAt = max(s.askAt, s.sent[n-1].at.Add(putOff))
 	}
 }
 
@@ -125,6 +135,7 @@ func (s *State) refuse(m Moment, in Refused) {
 		return
 	}
 	s.forget(in.Seq)
+	s.newest = max(s.newest, in.Epoch)
 	if in.Draining {
 		s.drained = max(s.drained, in.Epoch)
 	}

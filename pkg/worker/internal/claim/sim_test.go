@@ -186,6 +186,7 @@ func (w *world) lead(clean bool) {
 	w.leaders = append(w.leaders, l)
 	l.renew()
 	for _, k := range w.workers {
+		w.send(&k.process, func() { k.step(claim.Free{All: true}) })
 		w.send(&k.process, func() { k.step(claim.Event{Epoch: l.epoch}) })
 	}
 	if w.chance(20 + w.faults.pause) {

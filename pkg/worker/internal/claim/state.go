@@ -24,6 +24,9 @@ const (
 	// hintSpread keeps many workers that wait for one role from asking all at
 	// once when it becomes free.
 	hintSpread = 20 * time.Millisecond
+	// putOff is how long an answer may take of a leader whose term is only just
+	// in the log.
+	putOff = 10 * time.Millisecond
 	// returnRetry is how long to wait for the answer to a return, and
 	// returnTries how often it is sent.
 	returnRetry = 250 * time.Millisecond

@@ -47,7 +47,11 @@ type (
 	// Drain: the leader of that epoch wants its grants back.
 	Drain struct{ Epoch uint64 }
 	// Free: the role may have become free.
-	Free struct{}
+	Free struct {
+		// All is true when all roles may be: there is a new leader. It may
+		// not be in the log yet.
+		All bool
+	}
 	// HandlerEnded: the work has returned.
 	HandlerEnded struct {
 		// Done is true when the work is complete and no grant is needed any
