@@ -23,6 +23,10 @@ const (
 	crashLease = 3 * time.Second
 	crashRenew = 2 * time.Second
 	crashRetry = 400 * time.Millisecond
+	// crashSpread is how far apart the crashes of one phase may be. All of them
+	// at once would measure how the processes of this machine get in each
+	// other's way.
+	crashSpread = 2 * time.Second
 )
 
 // crash measures what the death of a leader by SIGKILL costs beyond the bound
@@ -51,7 +55,7 @@ func crash(s *site) []row {
 	}
 
 	var took struct{ ours, seen, peer samples }
-	for phase := range s.pick(3, 10) {
+	for phase := range s.pick(3, 13) {
 		var killing errgroup.Group
 		var mu sync.Mutex
 		for _, p := range ours {
@@ -136,7 +140,7 @@ func (p *crashPair) crash(ctx context.Context, sub *subscriber, seen *renewals) 
 	if err := seen.another(ctx, p.e.Lease, p.leader.id); err != nil {
 		return lateness{}, err
 	}
-	if err := anyMoment(ctx, crashRetry); err != nil {
+	if err := anyMoment(ctx, crashSpread); err != nil {
 		return lateness{}, err
 	}
 	p.leader.kill()
@@ -156,7 +160,7 @@ func (r *rivals) crash(ctx context.Context, seen *renewals) (time.Duration, erro
 	if err := seen.another(ctx, r.name, r.leader.id); err != nil {
 		return 0, err
 	}
-	if err := anyMoment(ctx, r.retry); err != nil {
+	if err := anyMoment(ctx, crashSpread); err != nil {
 		return 0, err
 	}
 	r.leader.stop()
