@@ -94,15 +94,18 @@ func TestClusterLosesTheStreamsLeader(t *testing.T) {
 	t.Logf("%d events through two losses of the leader", last)
 }
 
-// Hundreds of elections change hands at once, over one connection, as batches.
+// Hundreds of elections change hands at once, over one connection, as batches: by
+// many writers, and then by one that appends for all of them.
 func TestClusterManyElectionsAtOnce(t *testing.T) {
 	c := natsenv.StartCluster(t)
 	log := openOnCluster(t, c, events.Options{})
 	ctx := patient(t)
 	const elections = 120
 	var wg sync.WaitGroup
-	for i := range elections {
+	all := make([]events.Addition, elections)
+	for i := range all {
 		e := events.Election{Cluster: "default", Namespace: "many", Lease: fmt.Sprintf("lease-%d", i)}
+		all[i] = events.Addition{Election: e, Events: term(e, 3)}
 		wg.Go(func() {
 			for range 2 {
 				// The stream takes in 50 batches at a time, for everybody.
@@ -120,11 +123,23 @@ func TestClusterManyElectionsAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	for i := range all {
+		tail, err := log.Tail(ctx, all[i].Election)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[i].After = tail.Seq
+	}
+	for i, o := range appendEach(t, log, all) {
+		if o.err != nil || o.times != 1 {
+			t.Errorf("lease-%d: %+v", i, o)
+		}
+	}
 	stream, err := c.JetStream(t).Stream(patient(t), events.DefaultStream)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := stream.CachedInfo().State.Msgs, uint64(elections*5); got != want {
+	if got, want := stream.CachedInfo().State.Msgs, uint64(elections*8); got != want {
 		t.Errorf("%d messages, want %d", got, want)
 	}
 }

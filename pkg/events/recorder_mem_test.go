@@ -535,6 +535,33 @@ func TestRecorderOwnEndIsFinal(t *testing.T) {
 	})
 }
 
+// A leader that has ended its term reads became-leader of the next one. It leaves
+// the news of it to the next leader, and tells them if that one is dead.
+func TestRecorderLeavesTheNewsToTheNextLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		a := m.recorder(t, "a")
+		a.Observe(someElection, held("a", 1, 1, own))
+		time.Sleep(time.Minute)
+		a.Observe(someElection, held("a", 1, 1, ended(Released)))
+		synctest.Wait()
+		tail, err := m.Tail(t.Context(), someElection)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := Reconcile(someElection, tail, held("b", 5, 6, own), Reporter{Identity: "b", Perspective: ByWitness})
+		if _, err := m.Append(t.Context(), someElection, tail.Seq, next[0]); err != nil {
+			t.Fatal(err)
+		}
+		half := firstTerm + ", stopped(1 a released), became(2 b acquired)"
+		m.logged(t, half)
+		time.Sleep(time.Second - 1)
+		m.logged(t, half) // half the delay at least
+		time.Sleep(2*time.Second + 1)
+		m.logged(t, half+", new(2 b acquired)")
+	})
+}
+
 // A leader that was paused learns of its end from its successor's record, and
 // may say so with a revision that is not its own. It ends its own term only.
 func TestRecorderPausedLeaderEndsOnlyItsOwnTerm(t *testing.T) {

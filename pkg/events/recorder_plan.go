@@ -182,6 +182,10 @@ func (a *account) planLevel(p *plan, now time.Time, opts *RecorderOptions) {
 		}
 		// The log has lost what it said, or somebody wrote otherwise.
 		a.push(a.last, now, opts)
+		if l := &a.tail.Last; len(events) == 1 && events[0].Transition == NewLeader && l.Leader != a.last.Holder {
+			// Or somebody is about to tell the news of a term of theirs.
+			a.queue[len(a.queue)-1].due = now.Add(opts.delay())
+		}
 		a.planQueue(p, now, opts)
 		return
 	}

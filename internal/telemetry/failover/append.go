@@ -22,6 +22,10 @@ type Append struct {
 	ends []uint64
 	// parts are the failovers that the events belong to, in order.
 	parts []part
+	// seen is how many of the events were seen in the log before the outcome
+	// was known, and later tells that the log has gone on otherwise since.
+	seen  int
+	later bool
 }
 
 // part is what an append tells about one failover.
@@ -88,6 +92,7 @@ func (t *Tracer) Publish(ctx context.Context, evs []events.Event) *Append {
 		before = span.SpanContext()
 		propagation.TraceContext{}.Inject(spanCtx, eventCarrier{ev}) //nolint:contextcheck // the event carries its own span
 	}
+	t.current = a
 	return a
 }
 
@@ -134,8 +139,19 @@ func (a *Append) Done(err error) {
 	t := a.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err == nil {
+	if t.current == a {
+		t.current = nil
+	}
+	switch {
+	case err == nil:
 		t.finishLocked(a, len(a.spans))
+		return
+	case a.seen > 0:
+		last, coming := t.last, t.coming
+		t.finishLocked(a, a.seen)
+		if a.later {
+			t.last, t.coming = last, coming
+		}
 		return
 	}
 	if len(t.unknown) == maxUnknown {

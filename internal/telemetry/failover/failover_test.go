@@ -291,6 +291,16 @@ func TestUnknownAppend(t *testing.T) {
 			t.Errorf("spans %q, want %q", got, want)
 		}
 	})
+	t.Run("half made, and read before the outcome was known", func(t *testing.T) {
+		r := newReplica(t, "b")
+		evs, a := publishAll(t.Context(), r.Tracer, pair)
+		r.Settle(t.Context(), evs[0])
+		r.Settle(t.Context(), event(events.NewLeader, 8, 0)) // a rival's
+		a.Done(events.ErrBehind)
+		if got, want := r.names(), []string{publishBecame, "election failover"}; !slices.Equal(got, want) {
+			t.Errorf("spans %q, want %q", got, want)
+		}
+	})
 	t.Run("not made", func(t *testing.T) {
 		r := newReplica(t, "b")
 		r.Step(t.Context(), Step{Name: Observe, Start: at(0), End: at(1)})

@@ -85,6 +85,8 @@ type Tracer struct {
 	// unknown are the latest appends that failed, any of which may be in the log
 	// all the same.
 	unknown []*Append
+	// current is the append under way; nil when there is none.
+	current *Append
 	// made is the latest append that succeeded.
 	made *Append
 	// last is the span of the event that the log ends with.
@@ -148,6 +150,13 @@ func (t *Tracer) Settle(ctx context.Context, ev events.Event) {
 	sc := SpanContext(ctx, ev)
 	if t.made != nil && t.made.made(sc) > 0 {
 		return
+	}
+	if a := t.current; a != nil {
+		if n := a.made(sc); n > 0 {
+			a.seen = n
+			return
+		}
+		a.later = a.seen > 0
 	}
 	t.last, t.coming = sc, 0
 	if ev.Transition == events.StoppedLeading {
