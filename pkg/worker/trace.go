@@ -24,7 +24,9 @@ type spans struct {
 	// begun and ended are contexts with the spans of the latest begin and end of
 	// a term, and their epochs.
 	begun, ended cause
-	stop         trace.Span // nil unless the handler is being stopped
+	// known is the latest term that was read of, be it an old one.
+	known uint64
+	stop  trace.Span // nil unless the handler is being stopped
 }
 
 type cause struct {
@@ -54,6 +56,7 @@ func newSpans(o Options) *spans {
 
 // take begins the span of an event. End it when the event has been dealt with.
 func (s *spans) take(ev events.Event) (end func()) {
+	s.known = max(s.known, ev.Epoch)
 	if s.consumer == nil || time.Since(ev.Time) > part {
 		return func() {} // the last state, when the worker came later
 	}
@@ -70,7 +73,12 @@ func (s *spans) take(ev events.Event) (end func()) {
 
 // start begins the span of a start. It is ended by any goroutine, once.
 func (s *spans) start(epoch uint64) (ended func()) {
-	_, span := s.consumer.StartWorker(s.begun.of(s.begun.epoch == epoch), s.election, epoch)
+	ctx := s.begun.of(s.begun.epoch == epoch)
+	if s.known+1 == epoch {
+		// The grant was quicker than the news of the term.
+		ctx = s.consumer.Failover(ctx, s.election, epoch)
+	}
+	_, span := s.consumer.StartWorker(ctx, s.election, epoch)
 	return func() { span.End() }
 }
 

@@ -95,9 +95,9 @@ func (c *Consumer) RunWorker(ctx context.Context, ev events.Event) (context.Cont
 }
 
 // StartWorker begins the span in which a worker is started for a term: from the
-// decision until it runs. Give a context from Process. If it has no span, as
-// when another worker had the role until now, the span begins a trace of its
-// own that links to the failover that began the term.
+// decision until it runs. Give a context from Process or Failover. If it has no
+// span, as when another worker had the role until now, the span begins a trace
+// of its own that links to the failover that began the term.
 func (c *Consumer) StartWorker(ctx context.Context, e events.Election, epoch uint64) (context.Context, trace.Span) {
 	if c == nil {
 		return ctx, noop.Span{}
@@ -131,14 +131,27 @@ func (c *Consumer) StopWorker(ctx context.Context, e events.Election, epoch uint
 	}
 	options := []trace.SpanStartOption{c.worker(e, epoch), trace.WithAttributes(reasonKey.String(reason))}
 	if !trace.SpanContextFromContext(ctx).IsValid() {
-		next := rootContext(e.Source(), epoch+1)
-		if c.o.Relation == LinkTo {
-			options = append(options, trace.WithLinks(trace.Link{SpanContext: next}))
-		} else if with, root := startRoot(ctx, c.tracer, e.Source(), epoch+1); root.SpanContext().TraceID() == next.TraceID() {
-			ctx = with
-		}
+		ctx = c.Failover(ctx, e, epoch+1)
+	}
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: rootContext(e.Source(), epoch+1)}))
 	}
 	return c.tracer.Start(ctx, "worker stop", options...) //nolint:spancheck // the caller ends it
+}
+
+// Failover returns a context for what belongs to the failover that leads to a
+// term, when no event of it has been read yet: its trace id is known all the
+// same. When spans are linked instead, or when the provider makes ids of its
+// own, it is ctx.
+func (c *Consumer) Failover(ctx context.Context, e events.Election, epoch uint64) context.Context {
+	if c == nil || c.o.Relation == LinkTo {
+		return ctx
+	}
+	with, root := startRoot(ctx, c.tracer, e.Source(), epoch)
+	if root.SpanContext().TraceID() != rootContext(e.Source(), epoch).TraceID() {
+		return ctx
+	}
+	return with
 }
 
 func (c *Consumer) worker(e events.Election, epoch uint64) trace.SpanStartEventOption {

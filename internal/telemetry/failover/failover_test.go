@@ -550,6 +550,29 @@ func TestConsumerMayLinkInstead(t *testing.T) {
 
 // A start without an event, and a stop while the term goes on, are no part of the
 // failover that began the term, and link to it.
+// A worker has its grant before it has read of the term: its start is a part of
+// the failover all the same, or is linked to it.
+func TestWorkerStartsBeforeTheNews(t *testing.T) {
+	want := rootContext(scheduler.Source(), 8)
+	for _, relation := range []Relation{ChildOf, LinkTo} {
+		w := newReplica(t, "w")
+		c := w.consumer(relation)
+		_, s := c.StartWorker(c.Failover(t.Context(), scheduler, 8), scheduler, 8)
+		s.End()
+		got := w.span(t, "worker start")
+		switch relation {
+		case LinkTo:
+			if got.Parent.IsValid() || len(got.Links) != 1 || got.Links[0].SpanContext.SpanID() != want.SpanID() {
+				t.Errorf("linked: parent %v, links %v", got.Parent, got.Links)
+			}
+		default:
+			if got.Parent.SpanID() != want.SpanID() || got.SpanContext.TraceID() != want.TraceID() || len(got.Links) != 0 {
+				t.Errorf("parent %v, links %v, want the root of the failover %v", got.Parent, got.Links, want)
+			}
+		}
+	}
+}
+
 func TestWorkersOutsideAFailover(t *testing.T) {
 	w := newReplica(t, "w")
 	c := w.consumer(ChildOf)
