@@ -9,20 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/leaderbridge/leaderbridge/pkg/events"
 	"github.com/leaderbridge/leaderbridge/test/testenv"
 	"github.com/leaderbridge/leaderbridge/test/testenv/natsenv"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// A server that ends while a stream looks for its source leaves this
-		// one waiting for an answer, for some seconds.
-		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"),
-	)
-}
+func TestMain(m *testing.M) { natsenv.Main(m) }
 
 // patience is longer than anything here takes on a busy machine.
 const patience = 30 * time.Second

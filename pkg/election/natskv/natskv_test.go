@@ -9,7 +9,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"go.uber.org/goleak"
 
 	"github.com/leaderbridge/leaderbridge/pkg/election"
 	"github.com/leaderbridge/leaderbridge/pkg/election/locktest"
@@ -19,7 +18,7 @@ import (
 	"github.com/leaderbridge/leaderbridge/test/testenv/tcpproxy"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { natsenv.Main(m) }
 
 const patience = 30 * time.Second
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"go.uber.org/goleak"
 
 	"github.com/leaderbridge/leaderbridge/pkg/events"
 	"github.com/leaderbridge/leaderbridge/pkg/worker"
@@ -22,7 +21,7 @@ import (
 	"github.com/leaderbridge/leaderbridge/test/testenv/natsenv"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { natsenv.Main(m) }
 
 var scheduler = events.Election{Cluster: "default", Namespace: "prod", Lease: "scheduler.v1"}
 
