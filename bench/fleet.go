@@ -25,11 +25,12 @@ const (
 
 // fleet is many Leases and the holders who renew them.
 type fleet struct {
-	s        *site
-	duration time.Duration // of each Lease
-	clients  []coordinationclient.LeaseInterface
-	members  []*member
-	renewed  atomic.Int64
+	s         *site
+	namespace string
+	duration  time.Duration // of each Lease
+	clients   []coordinationclient.LeaseInterface
+	members   []*member
+	renewed   atomic.Int64
 
 	ending  context.CancelFunc
 	writing errgroup.Group
@@ -41,6 +42,8 @@ type fleet struct {
 	changed []change
 	failed  []change
 }
+
+func fleetName(i int) string { return fmt.Sprintf("node-%d", i) }
 
 // member is one Lease. One writer at a time has it.
 type member struct {
@@ -57,14 +60,14 @@ type change struct {
 }
 
 func (s *site) fleet(namespace string, n int) *fleet {
-	f := &fleet{s: s, duration: time.Duration(s.pick(15, 30)) * time.Second}
+	f := &fleet{s: s, namespace: namespace, duration: time.Duration(s.pick(15, 30)) * time.Second}
 	for range 4 { // one connection carries a few hundred requests at a time
 		client, err := election.NewLeaseClient(s.config())
 		s.must(err)
 		f.clients = append(f.clients, client.Leases(namespace))
 	}
 	for i := range n {
-		name := fmt.Sprintf("node-%d", i)
+		name := fleetName(i)
 		f.members = append(f.members, &member{lease: &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
 			Spec:       coordinationv1.LeaseSpec{HolderIdentity: new(name), LeaseDurationSeconds: new(int32(f.duration / time.Second))},
@@ -202,6 +205,36 @@ func (f *fleet) settle() {
 func (f *fleet) stop() {
 	f.ending()
 	f.s.must(f.writing.Wait())
+}
+
+// read begins to read one Lease after the other, a few in a second, and returns
+// what ends it and tells how long each took. Nobody can know of a lapse without
+// such a read.
+func (f *fleet) read() (end func() samples) {
+	client, err := election.NewLeaseClient(f.s.config())
+	f.s.must(err)
+	ctx, stop := context.WithCancel(f.s.ctx)
+	var took samples
+	var reading errgroup.Group
+	reading.Go(func() error {
+		for i := 0; wait(ctx, 200*time.Millisecond); i++ {
+			began := time.Now()
+			_, err := client.Leases(f.namespace).Get(ctx, fleetName(i%len(f.members)), metav1.GetOptions{})
+			switch {
+			case ctx.Err() != nil:
+			case err != nil:
+				return err
+			default:
+				took.add(time.Since(began))
+			}
+		}
+		return nil
+	})
+	return func() samples {
+		stop()
+		f.s.must(reading.Wait())
+		return took
+	}
 }
 
 // latencies holds what the log must tell against what it did tell, and when.
