@@ -67,6 +67,10 @@ func (d *desk) assigned(epoch uint64) {
 	early := d.early
 	d.early = nil
 	d.mu.Unlock()
+	select {
+	case d.freed <- struct{}{}: // a drain may have waited for a predecessor that never was
+	default:
+	}
 	if len(early) > 0 {
 		// Who asked too early need not wait. The recorder must not.
 		go func() {
@@ -331,6 +335,9 @@ func (d *desk) wait(ask bool) {
 	var askAt boottime.Instant
 	for {
 		d.mu.Lock()
+		if d.epoch == 0 {
+			d.openLocked(d.b.recorder.Epoch(d.b.cfg.Election)) // as in decide
+		}
 		now := boottime.Now()
 		left := d.ledger.Settled().Sub(now)
 		n, epoch := d.ledger.Outstanding(now), d.epoch
