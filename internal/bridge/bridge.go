@@ -142,6 +142,9 @@ func (b *Bridge) lead(ctx context.Context, term *election.Term) error {
 	defer office.close()
 	b.serve(office.desk)
 	defer b.serve(nil)
+	if epoch := b.recorder.Epoch(b.cfg.Election); epoch != 0 {
+		office.desk.assigned(epoch) // the log may have told before the desk was there
+	}
 	close(b.gate.of(term))
 	<-ctx.Done()
 	var end *election.EndError

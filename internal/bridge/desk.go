@@ -98,9 +98,7 @@ func (d *desk) openLocked(epoch uint64) {
 		// In the first term ever there is no predecessor to wait for.
 		d.ledger = ledger.New(0)
 	}
-	if epoch != 0 {
-		d.epoch = epoch
-	}
+	d.epoch = epoch
 }
 
 // verdict is what becomes of a request: an answer, a refusal or silence.
@@ -114,10 +112,6 @@ func (d *desk) decide(r events.GrantRequest) verdict {
 	defer d.mu.Unlock()
 	if d.closed || d.term.Check() != nil {
 		return verdict{} // the successor may be answering
-	}
-	if d.epoch == 0 {
-		// The log may have told before the desk was there.
-		d.openLocked(d.b.recorder.Epoch(d.b.cfg.Election))
 	}
 	if d.epoch == 0 {
 		return verdict{no: &events.Refusal{Reason: events.RefusedNotYet, RetryAfterMillis: epochAgain.Milliseconds()}}
@@ -335,9 +329,6 @@ func (d *desk) wait(ask bool) {
 	var askAt boottime.Instant
 	for {
 		d.mu.Lock()
-		if d.epoch == 0 {
-			d.openLocked(d.b.recorder.Epoch(d.b.cfg.Election)) // as in decide
-		}
 		now := boottime.Now()
 		left := d.ledger.Settled().Sub(now)
 		n, epoch := d.ledger.Outstanding(now), d.epoch

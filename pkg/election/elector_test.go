@@ -59,6 +59,9 @@ func prepare(t *testing.T, store *memlock.Store, id string, tune func(*election.
 		return work(ctx, term)
 	}
 	o.Observe = func(s election.State) {
+		if s.Own && s.Status == election.Held && c.e.Term() == nil {
+			t.Errorf("%s: told of a term of its own that has not begun: %+v", id, s)
+		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.states = append(c.states, s)

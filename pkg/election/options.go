@@ -68,8 +68,8 @@ type Options struct {
 	Lead func(ctx context.Context, term *Term) error
 
 	// Observe is told every state of the election, of whoever's term, in
-	// order, each once. It is called from the election's own goroutine and
-	// must not block.
+	// order, each once; of an own term when Elector.Term returns it. It is
+	// called from the election's own goroutine and must not block.
 	Observe func(State)
 
 	// Hooks are for measuring. Each may be nil.

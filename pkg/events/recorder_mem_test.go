@@ -540,11 +540,14 @@ func TestRecorderOwnEndIsFinal(t *testing.T) {
 func TestRecorderLeavesTheNewsToTheNextLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		a := m.recorder(t, "a")
+		told := make(chan time.Time, 3)
+		a := m.recorder(t, "a", func(o *RecorderOptions) {
+			o.Hooks.Appended = func(Election, []Event, uint64, time.Duration) { told <- time.Now() }
+		})
 		a.Observe(someElection, held("a", 1, 1, own))
-		time.Sleep(time.Minute)
+		<-told
 		a.Observe(someElection, held("a", 1, 1, ended(Released)))
-		synctest.Wait()
+		<-told
 		tail, err := m.Tail(t.Context(), someElection)
 		if err != nil {
 			t.Fatal(err)
@@ -555,9 +558,10 @@ func TestRecorderLeavesTheNewsToTheNextLeader(t *testing.T) {
 		}
 		half := firstTerm + ", stopped(1 a released), became(2 b acquired)"
 		m.logged(t, half)
-		time.Sleep(time.Second - 1)
-		m.logged(t, half) // half the delay at least
-		time.Sleep(2*time.Second + 1)
+		read := time.Now()
+		if took := (<-told).Sub(read); took < time.Second || took > 3*time.Second {
+			t.Errorf("told the news after %s, want half the delay at least and one and a half at most", took)
+		}
 		m.logged(t, half+", new(2 b acquired)")
 	})
 }

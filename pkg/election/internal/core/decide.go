@@ -137,8 +137,9 @@ func (s *State) begin(m Moment) {
 	if s.own.base.Exists && s.own.base.Record.Holder != "" {
 		s.report(s.track.tellLapsed(m, s.own.base))
 	}
-	s.tell(m)
+	// In this order: who is told of the term finds it begun.
 	s.act(Begin{Term: s.term})
+	s.tell(m)
 }
 
 // eligibleAt is the first moment at which the lock may be taken (S1).
