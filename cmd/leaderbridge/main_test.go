@@ -14,7 +14,7 @@ import (
 	"github.com/leaderbridge/leaderbridge/test/testenv/natsenv"
 )
 
-func TestMain(m *testing.M) { natsenv.Main(m) }
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // patience is longer than anything here takes on a busy machine.
 const patience = 30 * time.Second

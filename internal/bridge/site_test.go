@@ -22,7 +22,7 @@ import (
 	"github.com/leaderbridge/leaderbridge/test/testenv/natsenv"
 )
 
-func TestMain(m *testing.M) { natsenv.Main(m) }
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 var scheduler = events.Election{Cluster: "default", Namespace: "prod", Lease: "scheduler"}
 

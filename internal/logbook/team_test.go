@@ -13,10 +13,9 @@ import (
 	"github.com/leaderbridge/leaderbridge/internal/logbook"
 	"github.com/leaderbridge/leaderbridge/pkg/events"
 	"github.com/leaderbridge/leaderbridge/test/testenv"
-	"github.com/leaderbridge/leaderbridge/test/testenv/natsenv"
 )
 
-func TestMain(m *testing.M) { natsenv.Main(m) }
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // patience bounds every wait. It is far above what a wait takes, since several
 // test binaries share the machine.

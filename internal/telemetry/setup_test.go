@@ -28,9 +28,10 @@ import (
 
 	"github.com/leaderbridge/leaderbridge/internal/telemetry/failover"
 	"github.com/leaderbridge/leaderbridge/pkg/events"
+	"github.com/leaderbridge/leaderbridge/test/testenv"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 var scheduler = events.Election{Cluster: "default", Namespace: "prod", Lease: "scheduler"}
 

@@ -3,7 +3,7 @@ package events_test
 import (
 	"testing"
 
-	"github.com/leaderbridge/leaderbridge/test/testenv/natsenv"
+	"github.com/leaderbridge/leaderbridge/test/testenv"
 )
 
-func TestMain(m *testing.M) { natsenv.Main(m) }
+func TestMain(m *testing.M) { testenv.Main(m) }

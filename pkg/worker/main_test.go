@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/leaderbridge/leaderbridge/pkg/events"
-	"go.uber.org/goleak"
+	"github.com/leaderbridge/leaderbridge/test/testenv"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 func facts() Term {
 	return Term{

@@ -3,13 +3,12 @@ package node
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/leaderbridge/leaderbridge/test/testenv"
 	"github.com/leaderbridge/leaderbridge/test/testenv/procenv"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(clean{m})
+	testenv.Main(clean{m})
 }
 
 // clean removes the command once all tests are over.

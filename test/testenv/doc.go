@@ -1,5 +1,6 @@
-// Package testenv holds what tests of every package share: waiting for a
-// condition without sleeping, and free ports that stay free across a restart.
+// Package testenv holds what tests of every package share: the check for left
+// goroutines, waiting for a condition without sleeping, and free ports that
+// stay free across a restart.
 //
 // The servers themselves are next door. Package natsenv runs real NATS
 // servers, package kubeenv a real Kubernetes API server. They are apart so

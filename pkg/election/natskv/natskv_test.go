@@ -18,7 +18,7 @@ import (
 	"github.com/leaderbridge/leaderbridge/test/testenv/tcpproxy"
 )
 
-func TestMain(m *testing.M) { natsenv.Main(m) }
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 const patience = 30 * time.Second
 

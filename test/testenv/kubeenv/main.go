@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/leaderbridge/leaderbridge/test/testenv"
 )
 
 // shared is the server that all tests of the binary use. There is one binary
@@ -26,7 +28,7 @@ func Main(m *testing.M, options ...goleak.Option) {
 	shared.mu.Lock()
 	shared.inMain = true
 	shared.mu.Unlock()
-	goleak.VerifyTestMain(runThenStop{m}, options...)
+	testenv.Main(runThenStop{m}, options...)
 }
 
 // runThenStop stops the shared server before goroutines are counted, since

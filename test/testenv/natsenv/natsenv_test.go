@@ -12,13 +12,12 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"go.uber.org/goleak"
 
 	"github.com/leaderbridge/leaderbridge/test/testenv"
 	"github.com/leaderbridge/leaderbridge/test/testenv/natsenv"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 func stream(replicas int) jetstream.StreamConfig {
 	return jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}, Replicas: replicas, Storage: jetstream.FileStorage}
