@@ -1,9 +1,7 @@
 package demo
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +10,6 @@ import (
 	"slices"
 	"syscall"
 	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/leaderbridge/leaderbridge/internal/natsconn"
 	"github.com/leaderbridge/leaderbridge/pkg/events"
@@ -60,14 +56,10 @@ var actions = []action{
 	{"kill", "killed (SIGKILL)", "is killed (SIGKILL)"},
 }
 
-type arrival struct {
-	at    time.Time
-	event events.Event
-}
-
 type show struct {
 	opts     Options
-	nc       *nats.Conn
+	conn     *natsconn.Conn
+	where    events.Options
 	election events.Election
 	cast     []*candidate
 	arrivals chan arrival
@@ -108,12 +100,13 @@ func Run(ctx context.Context, o Options) (err error) {
 		return fmt.Errorf("connect to NATS: %w", err)
 	}
 	s := &show{
-		opts: o, nc: conn.Conn,
+		opts: o, conn: conn,
 		election: events.Election{Cluster: cluster, Namespace: o.Namespace, Lease: o.Lease},
 		arrivals: make(chan arrival, 1024),
 		timeline: timeline{out: o.Out, begun: time.Now()},
 		took:     map[string][]time.Duration{},
 	}
+	s.where.Domain, s.where.APIPrefix = conn.JetStreamAt()
 	s.work.show = s
 	if !o.JSON {
 		s.timeline.header(fmt.Sprintf("Three candidates and two workers of the election %s,\n%s. Ctrl-C ends it.", s.election, where))
@@ -150,14 +143,11 @@ func (s *show) note(epoch uint64, what, who, why string) {
 }
 
 func (s *show) play(ctx context.Context, dir string) error {
-	sub, err := s.nc.Subscribe(s.election.Filter(events.DefaultPrefix), s.receive)
+	stop, err := s.follow(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = sub.Unsubscribe() }()
-	if err := s.nc.Flush(); err != nil {
-		return err
-	}
+	defer stop()
 	args := []string{
 		"--cluster", cluster, "--lease-lock-namespace", s.election.Namespace, "--lease-lock-name", s.election.Lease,
 		"--lease-duration", leaseDuration.String(), "--renew-deadline", "2s", "--retry-period", "500ms", "--http-addr", "",
@@ -190,28 +180,6 @@ func (s *show) exits() []*candidate {
 		return s.cast
 	}
 	return append(slices.Delete(slices.Clone(s.cast), i, i+1), s.cast[i])
-}
-
-// receive is the subscriber: a plain one, that knows subjects and CloudEvents.
-func (s *show) receive(m *nats.Msg) {
-	now := time.Now()
-	e, err := events.Decode(m.Header, m.Data)
-	if err != nil {
-		s.opts.Logger.Warn("received what is no event", "subject", m.Subject, "error", err)
-		return
-	}
-	if s.opts.JSON {
-		var line bytes.Buffer
-		if json.Compact(&line, m.Data) == nil {
-			s.timeline.printf("%s\n", line.Bytes())
-		}
-	} else {
-		s.timeline.event(now, e)
-	}
-	select {
-	case s.arrivals <- arrival{at: now, event: e}:
-	default: // nobody waits for it
-	}
 }
 
 // next waits for the new leader of an epoch after the given one.
@@ -254,7 +222,7 @@ func (s *show) round(ctx context.Context, a action, leader arrival) (arrival, er
 	case "step-down":
 		request, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		_, err := s.nc.RequestWithContext(request, s.election.RequestSubject(events.DefaultPrefix, events.StepDownVerb), nil)
+		_, err := s.conn.RequestWithContext(request, s.election.RequestSubject(events.DefaultPrefix, events.StepDownVerb), nil)
 		if err != nil {
 			return leader, fmt.Errorf("ask %s to step down: %w", victim.id, err)
 		}

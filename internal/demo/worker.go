@@ -34,8 +34,8 @@ func (w *workplace) open(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	for _, name := range []string{"delta", "echo"} {
-		run, err := worker.New(w.show.nc, worker.Options{
-			Election: w.show.election, Role: role, Identity: name,
+		run, err := worker.New(w.show.conn.Conn, worker.Options{
+			Election: w.show.election, Role: role, Identity: name, Log: w.show.where,
 			Handler: func(ctx context.Context, t worker.Term) error { return w.work(ctx, name, t) },
 			Logger:  slog.New(slog.NewTextHandler(w.log, nil)),
 		})
