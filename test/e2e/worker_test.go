@@ -169,6 +169,33 @@ func TestWorkerEndsCleanly(t *testing.T) {
 	w.check()
 }
 
+// A leader dies, and the grant lapses. A command that obeys SIGTERM and exits
+// with code 0 has not done its work, and none has failed: the next leader's grant
+// starts it again.
+func TestACommandThatObeysIsNotDone(t *testing.T) {
+	w := newWorkshop(t)
+	a := w.candidate("a")
+	var workers []*procenv.Process
+	for _, restart := range []string{"on-failure", "never"} {
+		for _, code := range []string{"0", "3"} {
+			workers = append(workers, w.worker("restart-"+restart+"-"+code, "--role", "r"+restart+code, "--restart", restart, "--",
+				"sh", "-c", "trap 'exit "+code+"' TERM; sleep 600 & wait"))
+		}
+	}
+	for _, p := range workers {
+		said(t, p, 0, "starting the work", "epoch=1")
+	}
+	b := w.candidate("b")
+	waitFor(t, b, "a")
+	a.Signal(syscall.SIGKILL)
+	for _, p := range workers {
+		said(t, p, 0, "starting the work", "epoch=2")
+		if text := p.Stderr(); strings.Contains(text, "failed") {
+			t.Errorf("%s counts a failure:\n%s", p.Name(), text)
+		}
+	}
+}
+
 func TestWorkerPassesTheCodeOn(t *testing.T) {
 	w := newWorkshop(t)
 	w.candidate("a")

@@ -92,11 +92,15 @@ func (c *crew) begin() (end func()) {
 }
 
 // supervise starts workers again that have ended, as an orchestrator does: a
-// worker ends when it finds that it could not stop its work in time.
+// worker ends when it finds that it could not stop its work in time. It must
+// not end as if the work were done, which it never is.
 func (c *crew) supervise() {
 	for _, h := range c.hands {
 		select {
 		case <-h.process.Done():
+			if h.process.Wait(time.Minute) == 0 {
+				c.s.t.Errorf("%s ended with code 0, though nobody told it to end", h.id)
+			}
 			c.start(h)
 		default:
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 
@@ -38,6 +39,27 @@ const mostOutput = 16 << 20
 // stopped, an error that matches [ErrTimeLimit] or [ErrOutputLimit], or that of
 // publish.
 func (r *Runner) HandleEvent(ctx context.Context, t worker.Term, in []byte, publish func(ctx context.Context, event []byte) error) error {
+	limited, cancel := context.WithTimeoutCause(ctx, r.cmd.Time, ErrTimeLimit)
+	defer cancel()
+	err := errRenewed
+	var out *lines.Buffer
+	for errors.Is(err, errRenewed) {
+		out = &lines.Buffer{Most: mostOutput}
+		err = r.feed(limited, t, in, out)
+	}
+	switch {
+	case limited.Err() != nil:
+		return fmt.Errorf("running a command for an event: it was stopped: %w", context.Cause(limited))
+	case out.Full:
+		return fmt.Errorf("running a command for an event: %w", ErrOutputLimit)
+	case err != nil:
+		return err
+	}
+	return out.Publish(ctx, t, r.cmd.Logger, publish)
+}
+
+// feed makes one run with an event on its standard input.
+func (r *Runner) feed(ctx context.Context, t worker.Term, in []byte, out io.Writer) error {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("running a command for an event: %w", err)
@@ -49,19 +71,8 @@ func (r *Runner) HandleEvent(ctx context.Context, t worker.Term, in []byte, publ
 		_, _ = write.Write(append(slices.Clip(in), '\n')) // the command need not read it
 		write.Close()
 	}()
-	limited, cancel := context.WithTimeoutCause(ctx, r.cmd.Time, ErrTimeLimit)
-	defer cancel()
-	out := &lines.Buffer{Most: mostOutput}
-	err = r.run(limited, t, streams{in: read, out: out})
+	err = r.run(ctx, t, streams{in: read, out: out})
 	read.Close()
 	<-fed
-	switch {
-	case limited.Err() != nil:
-		return fmt.Errorf("running a command for an event: it was stopped: %w", context.Cause(limited))
-	case out.Full:
-		return fmt.Errorf("running a command for an event: %w", ErrOutputLimit)
-	case err != nil:
-		return err
-	}
-	return out.Publish(ctx, t, r.cmd.Logger, publish)
+	return err
 }

@@ -74,6 +74,8 @@ type run struct {
 	id   uint64
 	pid  int
 	main *ending // how the command itself ended; nil while it runs
+	// lapsed is the deadline that was a reason to stop it before any order.
+	lapsed boottime.Instant
 	// killAgain is when SIGKILL is sent again to what is left, and pause how
 	// long after that once more. Both are zero before the first time.
 	killAgain boottime.Instant
@@ -208,12 +210,17 @@ func (g *guard) start(o order, now boottime.Instant) {
 func (g *guard) advance() boottime.Instant {
 	r := g.run
 	if none := g.reap(); none {
+		r.main.Lapsed = r.lapsed
 		g.tell(report{Run: r.id, Exited: r.main})
 		g.run = nil
 		return boottime.Now()
 	}
 	now := boottime.Now()
+	ordered := r.stopping != 0
 	s, at := r.next(now)
+	if s != wait && !ordered {
+		r.lapsed = r.deadline
+	}
 	switch s {
 	case wait:
 	case ask:

@@ -56,6 +56,9 @@ type ending struct {
 	NotStarted syscall.Errno `json:",omitempty"`
 	// TooLate: it was not started because the grant was as good as over.
 	TooLate bool `json:",omitempty"`
+	// Lapsed is the deadline because of which the command was asked to stop, or
+	// killed, without an order; zero when that is not why.
+	Lapsed boottime.Instant `json:",omitempty"`
 }
 
 // link is one end of the socket between worker and guard: lines of JSON, and

@@ -173,8 +173,17 @@ func (r *Runner) end() {
 //
 // The command must stay in the foreground: what it leaves behind when it exits
 // is ended too.
+//
+// A command that the guard asked to stop since the grant was about to lapse has
+// not ended by itself, whatever its code: Handle then returns when ctx ends, and
+// if the grant is renewed after all it starts the command again.
 func (r *Runner) Handle(ctx context.Context, t worker.Term) error {
-	return r.run(ctx, t, streams{in: r.cmd.Stdin, out: r.cmd.Stdout, prefix: r.cmd.Prefix})
+	for {
+		err := r.run(ctx, t, streams{in: r.cmd.Stdin, out: r.cmd.Stdout, prefix: r.cmd.Prefix})
+		if !errors.Is(err, errRenewed) {
+			return err
+		}
+	}
 }
 
 // streams are what a run reads and writes, but for its standard error.
@@ -293,7 +302,11 @@ func (w *watch) wait(ctx context.Context, changed <-chan struct{}) error {
 	for {
 		select {
 		case r, ok := <-w.g.reports:
-			if over, err := w.hear(r, ok); over {
+			over, err := w.hear(r, ok)
+			if over && r.Exited != nil && r.Exited.Lapsed != 0 {
+				return w.lapse(ctx, r.Exited.Lapsed, err)
+			}
+			if over {
 				return err
 			}
 			alarm.Reset(w.due())
@@ -315,6 +328,31 @@ func (w *watch) wait(ctx context.Context, changed <-chan struct{}) error {
 				continue // moved at the last moment
 			}
 			return w.overdue()
+		}
+	}
+}
+
+// errRenewed ends a run that the guard stopped although the term goes on.
+var errRenewed = errors.New("the grant was renewed when the command had been asked to stop already")
+
+// lapse waits until it is clear whether the guard was right to stop the command:
+// the grant lapses, of which the worker is told later than the command since it
+// needs no time to stop, or it is renewed after all. How the command ended is
+// only of interest to those who know which.
+func (w *watch) lapse(ctx context.Context, lapsed boottime.Instant, err error) error {
+	for {
+		deadline, changed := w.term.Watch()
+		if deadline > lapsed && w.term.Check() == nil && ctx.Err() == nil {
+			return errRenewed
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-changed:
+			if w.term.Check() != nil {
+				<-ctx.Done() // with the term
+				return err
+			}
 		}
 	}
 }

@@ -1,8 +1,8 @@
 // Command unit is what the workers of the fault tests run: it works until it is
 // killed. Each unit of work is one line at the end of a file, written at once:
 // the process, the epoch and the worker that it works for, and the moment on
-// the machine's boot-time clock. It does not heed SIGTERM if told so, as work
-// that is never ready to stop.
+// the machine's boot-time clock. It obeys SIGTERM and ends with code 0, as
+// servers do, or does not heed it if told so, as work that is never ready to stop.
 //
 //	unit FILE [stubborn]
 package main
@@ -22,17 +22,22 @@ import (
 const pace = 5 * time.Millisecond
 
 func main() {
-	fmt.Fprintln(os.Stderr, "work:", work(os.Args[1:]))
-	os.Exit(1)
+	if err := work(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "work:", err)
+		os.Exit(1)
+	}
 }
 
-// work returns only when it cannot go on.
+// work returns when it is asked to, or cannot go on.
 func work(args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("name the file to write to")
 	}
+	terminate := make(chan os.Signal, 1)
 	if len(args) > 1 {
 		signal.Ignore(syscall.SIGTERM)
+	} else {
+		signal.Notify(terminate, syscall.SIGTERM)
 	}
 	file, err := os.OpenFile(args[0], os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
@@ -43,6 +48,10 @@ func work(args []string) error {
 		if _, err := fmt.Fprintf(file, "%s %d\n", who, boottime.Now()); err != nil {
 			return err
 		}
-		time.Sleep(pace)
+		select {
+		case <-terminate:
+			return nil
+		case <-time.After(pace):
+		}
 	}
 }
