@@ -67,7 +67,8 @@ type Hooks struct {
 	// term's state.
 	Assigned func(e Election, o Observed, epoch uint64)
 	// Append is called before events are appended, and may give them a trace
-	// context. The function returned, if not nil, is told the outcome.
+	// context. The function returned, if not nil, is told the outcome before
+	// anybody acts on it: before Flush returns.
 	Append func(e Election, events []Event) func(error)
 	// Appended is called after events have been stored, seq being the sequence
 	// of the last one, and took the time that the append itself took.

@@ -267,15 +267,15 @@ func (r *Recorder) append(ctx context.Context, all []result) {
 	r.journal.AppendEach(ctx, additions, func(i int, seq uint64, err error) {
 		res := all[i]
 		res.seq, res.err, res.took = seq, err, time.Since(began)
+		if ends[i] != nil {
+			ends[i](err)
+		}
 		if errors.Is(err, ErrNoStream) {
 			mu.Lock()
 			homeless = append(homeless, res)
 			mu.Unlock()
 		} else {
 			r.finished(res)
-		}
-		if ends[i] != nil {
-			ends[i](err)
 		}
 	})
 	if len(homeless) == 0 {

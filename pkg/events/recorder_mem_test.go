@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -1104,6 +1105,32 @@ func TestRecorderHooks(t *testing.T) {
 		}
 		if s := w.Stats(); s.Appended != 2 || s.Failed != 1 || s.Elections != 1 {
 			t.Errorf("stats %+v", s)
+		}
+	})
+}
+
+// Whoever flushes and goes on finds that the hook knows of the outcome.
+func TestRecorderTellsTheOutcomeFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		knows := make(chan struct{})
+		w := m.recorder(t, "w", func(o *RecorderOptions) {
+			o.Hooks.Append = func(Election, []Event) func(error) { return func(error) { <-knows } }
+		})
+		w.Observe(someElection, held("a", 1, 1))
+		var flushed atomic.Bool
+		done := make(chan error, 1)
+		go func() {
+			done <- w.Flush(t.Context(), someElection)
+			flushed.Store(true)
+		}()
+		synctest.Wait()
+		if flushed.Load() {
+			t.Error("flush has returned while the hook was being told")
+		}
+		close(knows)
+		if err := <-done; err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -168,7 +168,9 @@ func (r *run) step(in claim.Input) (over bool, err error) {
 	defer dealt()
 	if _, ok := in.(claim.HandlerEnded); ok {
 		r.holds = false
-		r.spans.stopped(nil)
+		// Afterwards: the grant may have told the handler before the state,
+		// which then begins the stop in this very step.
+		defer r.spans.stopped(nil)
 	}
 	for _, a := range r.state.Step(claim.Moment{Now: now, Rand: rand.Float64()}, in) { // #nosec G404 -- it only spreads load
 		switch a := a.(type) {
