@@ -21,9 +21,12 @@ func becomeGuard() { process.MaybeGuard() }
 // command is a command as a task.
 type command struct {
 	runner *process.Runner
-	cease  func()
-	reaped chan struct{}
-	stop   context.CancelFunc
+	// stopped is closed by a signal that ends the work, and so the contexts of
+	// all terms.
+	stopped <-chan struct{}
+	cease   func()
+	reaped  chan struct{}
+	stop    context.CancelFunc
 }
 
 // newCommand finds the command and starts its guard. cancel is called for a
@@ -41,7 +44,7 @@ func (w *workerCommand) newCommand(ctx context.Context, cancel context.CancelFun
 		return nil, cli.Exit(process.ExitCode(err), err)
 	}
 	reaping, stop := context.WithCancel(context.WithoutCancel(ctx))
-	c := &command{runner: runner, reaped: make(chan struct{}), stop: stop}
+	c := &command{runner: runner, stopped: ctx.Done(), reaped: make(chan struct{}), stop: stop}
 	c.cease = runner.Relay(func(os.Signal) { cancel() })
 	go func() {
 		defer close(c.reaped)
@@ -59,7 +62,17 @@ func (c *command) close() {
 	<-c.reaped
 }
 
-func (c *command) forTerm(ctx context.Context, t worker.Term) error { return c.runner.Handle(ctx, t) }
+// forTerm does not return before ctx ends if a signal has reached the command:
+// one that obeys at once has not ended by itself.
+func (c *command) forTerm(ctx context.Context, t worker.Term) error {
+	err := c.runner.Handle(ctx, t)
+	select {
+	case <-c.stopped:
+		<-ctx.Done()
+	default:
+	}
+	return err
+}
 
 func (c *command) forEvent(ctx context.Context, t worker.Term, event []byte, publish func(context.Context, []byte) error) error {
 	return c.runner.HandleEvent(ctx, t, event, publish)

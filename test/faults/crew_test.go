@@ -56,14 +56,16 @@ func newCrew(s *stage, unit string, rng *rand.Rand) *crew {
 func (c *crew) start(h *hand) {
 	h.lives++
 	h.id = fmt.Sprintf("%s.%d", h.name, h.lives)
-	args := []string{
-		"worker", "--election", c.s.namespace + "/scheduler", "--role", role, "--nats-url", "nats://" + h.nats.addr(),
-		"--id", h.id, "--grace", "300ms", "--", c.unit, c.file,
-	}
+	args := []string{"worker", "--election", c.s.namespace + "/scheduler", "--role", role, "--nats-url", "nats://" + h.nats.addr(), "--id", h.id}
 	if h.stubborn {
-		args = append(args, "stubborn")
+		args = append(args, "--grace", "300ms", "--", c.unit, c.file, "stubborn")
+	} else {
+		// With its whole grace it is asked to stop before its worker is.
+		args = append(args, "--", c.unit, c.file)
 	}
-	h.process = procenv.Start(c.s.t, h.id, nil, args...)
+	// The race detector has a program wait for a second before it exits. A
+	// command that obeys must be gone at once, as others are.
+	h.process = procenv.Start(c.s.t, h.id, []string{"GORACE=atexit_sleep_ms=0"}, args...)
 }
 
 // begin does to workers what happens to workers, until end is called and each
