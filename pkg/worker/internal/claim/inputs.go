@@ -96,7 +96,7 @@ func (s *State) grant(m Moment, in Granted) {
 }
 
 func (s *State) begin(m Moment, in Granted, at, deadline boottime.Instant) {
-	if s.stop || m.Now < s.coolTill || m.Now >= deadline.Add(-Notice(in.Valid)) {
+	if s.stop || m.Now < s.coolTill || deadline.Sub(m.Now) < max(least, Notice(in.Valid)) {
 		// The leader believes that we hold the role. What we cannot use
 		// another may.
 		s.deadline = deadline

@@ -34,6 +34,10 @@ const (
 	// notice is the time a handler has to stop before its grant ends, at most
 	// a quarter of the grant.
 	notice = 2 * time.Second
+	// least is what must be left of a grant for the work to begin. Less is
+	// hardly more than it takes to start and to stop, and a stop that outlasts
+	// the grant ends the worker.
+	least = 250 * time.Millisecond
 	// A step that comes so much later than it was due means that the process
 	// did not run: its handler did not either, and gets a moment to return.
 	asleep    = 250 * time.Millisecond
