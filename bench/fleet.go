@@ -115,16 +115,18 @@ func (f *fleet) renew() {
 					return nil
 				}
 				m := f.members[n%int64(len(f.members))]
+				// A write that is under way at the end is not cut short: it
+				// could be made all the same, and the next one would conflict.
 				var err error
 				switch {
 				case n%every == 0:
-					err = f.fail(ctx, w, m)
+					err = f.fail(f.s.ctx, w, m)
 				case n%every == every/2:
-					err = f.take(ctx, w, m)
+					err = f.take(f.s.ctx, w, m)
 				default:
-					err = f.put(ctx, w, m, false)
+					err = f.put(f.s.ctx, w, m, false)
 				}
-				if err != nil && ctx.Err() == nil {
+				if err != nil {
 					return err
 				}
 			}
