@@ -59,7 +59,7 @@ var actions = []action{
 type show struct {
 	opts     Options
 	conn     *natsconn.Conn
-	where    events.Options
+	logAt    events.Options
 	election events.Election
 	cast     []*candidate
 	arrivals chan arrival
@@ -106,7 +106,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		timeline: timeline{out: o.Out, begun: time.Now()},
 		took:     map[string][]time.Duration{},
 	}
-	s.where.Domain, s.where.APIPrefix = conn.JetStreamAt()
+	s.logAt.Domain, s.logAt.APIPrefix = conn.JetStreamAt()
 	s.work.show = s
 	if !o.JSON {
 		s.timeline.header(fmt.Sprintf("Three candidates and two workers of the election %s,\n%s. Ctrl-C ends it.", s.election, where))

@@ -19,7 +19,7 @@ type arrival struct {
 // when nothing that comes can be missed. A plain subscription would also hear
 // what a candidate tried to append and the log refused.
 func (s *show) follow(ctx context.Context) (stop func(), err error) {
-	log, err := events.Open(ctx, s.conn.Conn, s.where)
+	log, err := events.Open(ctx, s.conn.Conn, s.logAt)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func (w *workplace) open(ctx context.Context, dir string) (err error) {
 	}
 	for _, name := range []string{"delta", "echo"} {
 		run, err := worker.New(w.show.conn.Conn, worker.Options{
-			Election: w.show.election, Role: role, Identity: name, Log: w.show.where,
+			Election: w.show.election, Role: role, Identity: name, Log: w.show.logAt,
 			Handler: func(ctx context.Context, t worker.Term) error { return w.work(ctx, name, t) },
 			Logger:  slog.New(slog.NewTextHandler(w.log, nil)),
 		})

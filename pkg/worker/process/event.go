@@ -35,6 +35,8 @@ const mostOutput = 16 << 20
 // event, the command should derive the ids of its events from the one it was
 // given, so that those published twice can be told.
 //
+// A run that the guard stopped is made again if the grant is renewed after all.
+//
 // It returns what [Runner.Handle] returns, the context's cause when it was
 // stopped, an error that matches [ErrTimeLimit] or [ErrOutputLimit], or that of
 // publish.

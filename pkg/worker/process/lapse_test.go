@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -53,10 +54,27 @@ func TestACommandIsAskedToStopBeforeItsHandlerIs(t *testing.T) {
 				return err
 			}, nil)
 			asked(t, record, 1)
-			if got := ExitCode(err); !told || string('0'+rune(got)) != code {
-				t.Errorf("exit code %d, and the handler was told: %t", got, told)
+			if got := strconv.Itoa(ExitCode(err)); !told || got != code {
+				t.Errorf("exit code %s, and the handler was told: %t", got, told)
 			}
 		})
+	}
+}
+
+// A context that outlives the grant does not hold the handler up.
+func TestALapseIsOverAtTheDeadline(t *testing.T) {
+	t.Parallel()
+	record := filepath.Join(t.TempDir(), "record")
+	r := newRunner(t, commandOf(t, "-record", record, "-code", "3"))
+	g, ended := lapsing(t), make(chan error, 1)
+	go func() { ended <- r.Handle(t.Context(), g.Term()) }()
+	select {
+	case err := <-ended:
+		if ExitCode(err) != 3 || g.Term().Check() == nil {
+			t.Errorf("before the deadline, or not how it ended: %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("still waiting")
 	}
 }
 

@@ -175,8 +175,9 @@ func (r *Runner) end() {
 // is ended too.
 //
 // A command that the guard asked to stop since the grant was about to lapse has
-// not ended by itself, whatever its code: Handle then returns when ctx ends, and
-// if the grant is renewed after all it starts the command again.
+// not ended by itself, whatever its code: Handle then returns when ctx ends, at
+// the deadline at the latest, and if the grant is renewed after all it starts the
+// command again.
 func (r *Runner) Handle(ctx context.Context, t worker.Term) error {
 	for {
 		err := r.run(ctx, t, streams{in: r.cmd.Stdin, out: r.cmd.Stdout, prefix: r.cmd.Prefix})
@@ -338,21 +339,26 @@ var errRenewed = errors.New("the grant was renewed when the command had been ask
 // lapse waits until it is clear whether the guard was right to stop the command:
 // the grant lapses, of which the worker is told later than the command since it
 // needs no time to stop, or it is renewed after all. How the command ended is
-// only of interest to those who know which.
+// only of interest to those who know which. It takes until the deadline at most,
+// also with a context that is not the grant's.
 func (w *watch) lapse(ctx context.Context, lapsed boottime.Instant, err error) error {
+	over := make(chan struct{})
+	alarm := boottime.AfterFunc(lapsed, func() { close(over) })
+	defer alarm.Stop()
 	for {
 		deadline, changed := w.term.Watch()
-		if deadline > lapsed && w.term.Check() == nil && ctx.Err() == nil {
+		switch ended := w.term.Check() != nil; {
+		case ended:
+			changed = nil // its context ends too
+		case deadline > lapsed && ctx.Err() == nil:
 			return errRenewed
 		}
 		select {
 		case <-ctx.Done():
 			return err
+		case <-over:
+			return err
 		case <-changed:
-			if w.term.Check() != nil {
-				<-ctx.Done() // with the term
-				return err
-			}
 		}
 	}
 }
